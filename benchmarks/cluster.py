@@ -3,9 +3,13 @@
     python benchmarks/cluster.py [--nodes 1000000] [--rounds 30] [--workers 1 2 4]
                                  [--large 0] [--out benchmarks/results/cluster.md]
     python benchmarks/cluster.py --kills
+    python benchmarks/cluster.py --model [--nodes 1000000]
 
 Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
 Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
+``--model`` fits the cost of each part of a round to two small fits by one worker, and compares what
+follows from it with larger fits by one and two.
+
 ``--large`` is a second number of nodes, for the memory of the client. Others may use the machine:
 the processor seconds of a process leave out what it waits. Each process trains with one thread.
 """
@@ -44,9 +48,11 @@ def width(n_nodes: int) -> int:
     return int(np.sqrt(n_nodes))
 
 
-def write_data(folder: Path, n_nodes: int) -> None:
-    """Write table and edges, a part of the rows at a time."""
-    steps = (1, 2, width(n_nodes) - 1, width(n_nodes), width(n_nodes) + 1)
+def write_data(folder: Path, n_nodes: int, n_edges: int = 5) -> None:
+    """Write table and edges, so many for each node, a part of the rows at a time."""
+    side = width(n_nodes)
+    steps = (1, 2, side - 1, side, side + 1, 3, side - 2, side + 2, 2 * side, 2 * side + 1)
+    steps = steps[:n_edges]
     for name in ("nodes", "edges"):
         (folder / name).mkdir(parents=True)
     ends = np.linspace(0, n_nodes, FILES + 1).astype(int)
@@ -178,7 +184,7 @@ def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
 
     def sweep(own: SocketPairs) -> tuple[int, int]:
         graph = shard_graph(partition.select(own.rank, adjacency), partition, own)
-        product = graph.adjacency.sweep
+        product = graph.adjacency
         vector = partition.select(own.rank, scores)
         product(vector)
         before = own.written
@@ -228,9 +234,9 @@ class CountedSocket:
         self._owner.written += len(content)
         self._connection.sendall(content)
 
-    def recv_into(self, buffer: Any) -> int:
-        """Receive bytes."""
-        return self._connection.recv_into(buffer)
+    def makefile(self, *arguments: Any) -> Any:
+        """Return what bytes are read from."""
+        return self._connection.makefile(*arguments)
 
 
 #: Where a worker is killed: a function, and before which of its calls.
@@ -241,11 +247,11 @@ LEARNER = "ebboost.learners.xgboost"
 PLACES = (
     (SHARDS, "read_shard", 1),
     (SHARDS, "read_relations", 1),
-    ("ebboost.backends.dask.edges", "_matrix", 1),
+    ("ebboost.backends.dask.edges", "RowEntries.merge", 1),
     ("ebboost.backends.dask.edges", "shard_graph", 1),
     (HALO, "Halo.connect", 1),
     (SHARDS, "prepare_shard", 1),
-    (SHARDS, "open_session", 1),
+    (SHARDS, "fingerprint_of_rows", 1),
     (SHARDS, "train_shard", 1),
     (LEARNER, "XGBoostGrower.__init__", 1),
     (LEARNER, "XGBoostGrower.grow", 1),
@@ -253,8 +259,8 @@ PLACES = (
     (LEARNER, "XGBoostGrower.state", 3),
     (HALO, "ShardSweep.conjugate_gradients", 2),
     (HALO, "ShardSweep.conjugate_gradients", 9),
-    (HALO, "Halo.values", 40),
-    (HALO, "Halo.values", 80),
+    (HALO, "Halo.exchange", 40),
+    (HALO, "Halo.exchange", 70),
     (COLLECTIVES, "DaskCollective.exchange", 120),
     (COLLECTIVES, "DaskCollective.allreduce", 60),
     ("ebboost.boosting.loop", "Boosting.state", 6),
@@ -322,24 +328,177 @@ def kills(folder: Path) -> None:
     print(f"{n_named} named, {n_resumed} resumed of {len(PLACES)}")
 
 
+#: The parts of a round, and the functions that they are the time of, without that of other parts.
+PARTS = {
+    "trees": ("ebboost.learners.xgboost", "XGBoostGrower.grow"),
+    "propagation": ("ebboost.backends.dask.halo", "ShardSteps.__call__"),
+    "field": ("ebboost.backends.dask.halo", "ShardSweep.conjugate_gradients"),
+    "messages": ("ebboost.backends.dask.collectives", "DaskCollective.exchange"),
+    "rest": ("ebboost.boosting.loop", "Boosting.__next__"),
+}
+
+
+class PartTimer:
+    """Processor seconds of the parts of each round in this process, and how often each ran.
+
+    That of a part with sweeps is the number of sweeps.
+    """
+
+    newest: "PartTimer"
+
+    def __init__(self) -> None:
+        self.rounds: list[dict[str, tuple[float, int]]] = []
+        self._running: list[str] = []
+        self._since = 0.0
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._counts = dict.fromkeys(PARTS, 0)
+        for part, (module, name) in PARTS.items():
+            self._replace(module, name, part)
+        self._replace(*PARTS["propagation"][:1], "HaloVectors.receive", None)
+        PartTimer.newest = self
+
+    def _replace(self, module: str, name: str, part: str | None) -> None:
+        owner_name, method = name.split(".")
+        owner = getattr(importlib.import_module(module), owner_name)
+        function = getattr(owner, method)
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            return self._run(part, function, *arguments, **options)
+
+        setattr(owner, method, timed)
+
+    def _run(self, part: str | None, function: Any, *arguments: Any, **options: Any) -> Any:
+        if not self._running and part != "rest":  # not in a round
+            return function(*arguments, **options)
+        if part is None:
+            self._counts[self._running[-1]] += 1
+            return function(*arguments, **options)
+        self._switch()
+        self._running.append(part)
+        self._counts[part] += part not in ("propagation", "field")
+        try:
+            return function(*arguments, **options)
+        finally:
+            self._switch()
+            self._running.pop()
+            if not self._running:
+                each = {one: (self._seconds[one], self._counts[one]) for one in PARTS}
+                self.rounds.append(each)
+                self._seconds = dict.fromkeys(PARTS, 0.0)
+                self._counts = dict.fromkeys(PARTS, 0)
+
+    def _switch(self) -> None:
+        now = time.thread_time()
+        if self._running:
+            self._seconds[self._running[-1]] += now - self._since
+        self._since = now
+
+
+def part_costs(folder: Path, n_workers: int, rounds: int) -> dict[str, Any]:
+    """Median processor seconds of the parts of a round with a field, and how often each ran."""
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
+    with (
+        LocalCluster(n_workers=n_workers, memory_limit=0, **options) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(start_timer)
+        nodes = dd.read_parquet(folder / "nodes")
+        columns = [f"x{i}" for i in range(COLUMNS)]
+        graph = eb.ParquetGraph(folder / "edges")
+        estimator(rounds, "field").fit(nodes[columns], nodes["y"], graph=graph)
+        of_all = client.run(timed_rounds).values()
+        # Not the first round, which prepares, and not the end of the last.
+        each = [one for own in of_all for one in own[1:rounds]]
+        return {part: np.median([one[part] for one in each], axis=0).tolist() for part in PARTS}
+
+
+def start_timer() -> None:
+    """Have this process count the costs of parts."""
+    PartTimer()
+
+
+def timed_rounds() -> Any:
+    """The costs that this process has counted."""
+    return PartTimer.newest.rounds
+
+
+def cost_model(n_nodes: int, rounds: int) -> str:
+    """A table of predicted and measured processor milliseconds of the parts of a round."""
+    lines = [
+        "| nodes a worker | edges a node | workers | part | predicted, ms | measured, ms | ratio |",
+        "|" + "---|" * 7,
+    ]
+    # Nodes, edges of each, workers: costs are those of the first four.
+    small = n_nodes // 2
+    fits = [(small, 5, 1), (small, 10, 1), (small, 5, 2), (small, 10, 2)]
+    fits += [(n_nodes, 5, 1), (n_nodes, 10, 1), (n_nodes, 5, 2), (n_nodes, 10, 2)]
+    measured = {}
+    with tempfile.TemporaryDirectory() as name:
+        for one in fits:
+            folder = Path(name) / "-".join(map(str, one[:2]))
+            if not folder.exists():
+                write_data(folder, *one[:2])
+            measured[one] = run(folder, one[2], rounds, "field", "timed")
+    few, many, *two = (measured[one] for one in fits[:4])
+    for one in fits[4:]:
+        own = one[0] // one[2]
+        found = measured[one]
+        for part in PARTS:
+            seconds, count = found[part]
+            if part == "messages":
+                if one[2] == 1:
+                    continue
+                predicted = count * two[one[1] == 10][part][0] / two[one[1] == 10][part][1]
+            else:
+                each = [case[part][0] / max(case[part][1], 1) / small for case in (few, many)]
+                slope = (each[1] - each[0]) / 5 if part in ("propagation", "field") else 0.0
+                predicted = max(count, 1) * own * (each[0] + slope * (one[1] - 5))
+            cells = [f"{own:,}", f"{one[1]}", f"{one[2]}", part]
+            cells += [f"{1e3 * value:.1f}" for value in (predicted, seconds)]
+            lines.append("| " + " | ".join([*cells, f"{seconds / predicted:.2f}"]) + " |")
+    return "\n".join([*lines, "", on_paper(measured[fits[5]], two[1], n_nodes)]) + "\n"
+
+
+def on_paper(many: dict[str, Any], two: dict[str, Any], n_nodes: int) -> str:
+    """Seconds of a round of 10⁹ nodes with 10 edges each on 64 workers, from the costs of parts."""
+    seconds = {part: many[part][0] / n_nodes * 1e9 / 64 for part in PARTS}
+    # Sums are sent to every other worker.
+    seconds["messages"] = 63 * two["messages"][0]
+    text = ", ".join(f"{part} {value:.2f} s" for part, value in seconds.items())
+    total = sum(seconds.values())
+    without = total - seconds["field"]
+    return (
+        f"10⁹ nodes, 10¹⁰ edges, 64 workers of one thread: {text}; together {total:.2f} s of a "
+        f"processor a round, {without:.2f} s without a field."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--only-workers", action="store_true", help="no fit in one process")
     parser.add_argument("--large", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--edges", type=int, default=5, help="edges of a node, up to 10")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--labels", default="none")
     parser.add_argument("--kills", action="store_true", help="kill a worker at each of 20 places")
+    parser.add_argument("--model", action="store_true", help="costs of the parts of a round")
     parser.add_argument("--one", help="one fit, for processes of its own")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
     )
     options = parser.parse_args()
     if options.one:
-        folder, n_workers, rounds, labels = json.loads(options.one)
-        if int(n_workers):
+        folder, n_workers, rounds, labels, *timed = json.loads(options.one)
+        if timed:
+            result = part_costs(Path(folder), int(n_workers), int(rounds))
+        elif int(n_workers):
             result = fit_on_workers(Path(folder), int(n_workers), int(rounds), labels)
         else:
             result = fit_alone(Path(folder), int(rounds), labels)
@@ -350,6 +509,9 @@ def main() -> None:
             write_data(Path(name) / "few", 20_000)
             kills(Path(name) / "few")
         return
+    if options.model:
+        print(cost_model(options.nodes, options.rounds))
+        return
     lines = [
         "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "
         "| of a processor | halo, bytes a round | largest difference of 1,000 predictions |",
@@ -359,9 +521,11 @@ def main() -> None:
         sizes = {options.nodes: [0, *options.workers]}
         if options.large:
             sizes[options.large] = [max(options.workers)]
+        if options.only_workers:
+            sizes[options.nodes] = options.workers
         for n_nodes, counts in sizes.items():
             folder = Path(name) / str(n_nodes)
-            write_data(folder, n_nodes)
+            write_data(folder, n_nodes, options.edges)
             alone = None
             for count in counts:
                 result = run(folder, count, options.rounds, options.labels)

@@ -308,9 +308,8 @@ def test_pickle_must_be_allowed_for_writing_and_for_reading(tmp_path):
     [
         (eb.LightGBM(params={"data_sample_strategy": "goss"}), "data_sample_strategy=goss"),
         (eb.LightGBM(subsample=0.5, params={"bagging_freq": 3}), "bagging_freq=3"),
-        (eb.XGBoost(params={"colsample_bynode": 0.5}), "colsample_bynode=0.5"),
     ],
-    ids=["goss", "bagging", "bynode"],
+    ids=["goss", "bagging"],
 )
 def test_random_draws_that_cannot_be_repeated_are_rejected_before_the_first_round(
     learner, name, tmp_path

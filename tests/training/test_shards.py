@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import ebboost as eb
 from tests.sharded import COLUMNS, SETTINGS, N
@@ -110,7 +111,9 @@ def test_a_classifier_selects_its_parts_on_the_workers(sharded_nodes):
         ({"labels": "masked"}, {}, "labels='masked' is not supported with a ParquetGraph"),
         ({"smoothing": eb.Robust()}, {}, "is not supported with a ParquetGraph"),
         ({"random_state": None}, {"checkpoint": "folder"}, "needs an integer random_state"),
-        ({}, {"groups": np.zeros(N)}, "groups= is not supported"),
+        ({}, {"time": np.arange(N), "causal": True}, "causal=True is not supported with a Parq"),
+        ({}, {"time": "when"}, "time='when' is not a column of X"),
+        ({}, {"groups": ["a", "b"] * (N // 2)}, "No group is a node of graph"),
         ({}, {"exposure": [1.0]}, f"exposure must have {N} entries"),
         ({}, {"eval_set": ([], [])}, "eval_set is empty"),
     ],
@@ -123,10 +126,34 @@ def test_what_is_not_supported_is_rejected_before_training(
         sharded_nodes.fit(model, **arguments)
 
 
-def test_a_table_in_memory_needs_a_graph_in_memory(sharded_nodes):
-    edges = eb.ParquetGraph(sharded_nodes.path)
-    with pytest.raises(ValueError, match=r"X must be a Dask dataframe.*Graph\.from_parquet"):
-        sharded_nodes.fit_here(eb.EBBSRegressor(learner="xgboost"), graph=edges)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_one_process_reads_the_graph_as_the_only_worker_does(sharded_nodes, tmp_path, on_disk):
+    frame = sharded_nodes.frame
+    edges = eb.ParquetGraph(sharded_nodes.path, ids=frame["id"])
+    X = frame[COLUMNS]
+    if on_disk:
+        X.to_parquet(tmp_path / "nodes.parquet")
+        X = eb.ParquetTable(tmp_path / "nodes.parquet")
+    parts = {"neighbor_features": eb.NeighborFeatures(), "early_stopping": False}
+    model = eb.EBBSRegressor(5, random_state=0, labels="field", **parts)
+    one = sharded_nodes.fit_here(clone(model))
+    two = clone(model).fit(X, frame["y"], graph=edges)
+    np.testing.assert_allclose(two.predict(), one.predict(), atol=1e-9)
+    assert two.graph_.node_ids.tolist() == frame["id"].tolist()
+    assert isinstance(memory_of(two.graph_.adjacency.data), np.memmap) == on_disk
+    new = two.predict(frame[COLUMNS], graph=edges, nodes=[3])
+    expected = one.predict(frame[COLUMNS], graph=sharded_nodes.graph, nodes=[3])
+    np.testing.assert_allclose(new, expected, atol=1e-9)
+    few = eb.ParquetGraph(sharded_nodes.path, ids=frame["id"][:-1])
+    with pytest.raises(ValueError, match=f"ids must have {N} entries, one for each row of X"):
+        model.fit(X, frame["y"], graph=few)
+
+
+def memory_of(array):
+    """The array that owns the memory of a view."""
+    while not isinstance(array, np.memmap) and array.base is not None:
+        array = array.base
+    return array
 
 
 def test_nodes_are_divided_into_parts_with_few_edges_between_them(sharded_nodes):
@@ -138,3 +165,53 @@ def test_nodes_are_divided_into_parts_with_few_edges_between_them(sharded_nodes)
     values = part.compute()
     # Two thirds of the edges are between random parts.
     assert np.mean(values[source] != values[target]) < 0.25
+
+
+@pytest.mark.parametrize("kind", ["parquet", "graph", "none"])
+def test_rows_of_a_group_may_be_divided_among_workers(sharded_nodes, tmp_path, kind):
+    random = np.random.default_rng(2)
+    group = random.integers(0, 40, N)
+    frame = sharded_nodes.frame.assign(group=[f"g{one}" for one in group])
+    frame["y"] += random.normal(size=40)[group]
+    names = [f"g{one}" for one in range(41)]  # one without rows
+    ends = np.column_stack([np.arange(40), np.arange(1, 41)])
+    between = eb.Graph.from_dataframe(
+        pd.DataFrame(np.array(names)[ends], columns=["a", "b"]), nodes=names
+    )
+    pd.DataFrame(np.array(names)[ends], columns=["a", "b"]).to_parquet(tmp_path / "ring.parquet")
+    lazy = eb.ParquetGraph(tmp_path / "ring.parquet", ids=names)
+    graph = {"parquet": lazy, "graph": between, "none": None}[kind]
+    nodes = dd.from_pandas(frame, npartitions=5)
+    settings = SETTINGS | {"smoothing": None}
+    if kind == "graph":
+        settings["neighbor_features"] = eb.NeighborFeatures()
+    held = np.flatnonzero(frame["y"].isna())
+    arguments = {"graph": graph, "eval_set": (held, sharded_nodes.truth[held])}
+    one = eb.EBBSRegressor(5, **settings)
+    one.fit(frame[COLUMNS], frame["y"], groups=frame["group"], **arguments)
+    two = eb.EBBSRegressor(5, **settings)
+    two.fit(nodes[COLUMNS], nodes["y"], groups=nodes["group"], **arguments)
+    assert two.cluster_["n_workers"] == 2
+    np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
+    lower = two.predict(interval=0.9).lower.compute()
+    np.testing.assert_allclose(lower, one.predict(interval=0.9).lower, atol=1e-3)
+    explained, expected = (model.explanations([500])[0] for model in (two, one))
+    assert explained.labels == pytest.approx(expected.labels, abs=1e-4)
+    assert explained.own == pytest.approx(expected.own, abs=1e-4)
+    with pytest.raises(ValueError, match="groups and time need a model on one machine"):
+        two.predict(frame[COLUMNS], groups=frame["group"])
+    two.save(tmp_path / "model")
+    loaded = eb.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict(), two.predict().compute(), atol=1e-9)
+    if kind != "graph":  # columns of neighbours would need the table
+        new = {"X": frame[COLUMNS][:20], "groups": [*names[:10], *["new"] * 10]}
+        np.testing.assert_allclose(loaded.predict(**new), one.predict(**new), atol=1e-5)
+
+
+def test_the_latest_labels_are_held_out_on_the_workers(sharded_nodes):
+    time = np.random.default_rng(3).integers(0, 50, N)
+    settings = SETTINGS | {"early_stopping": True, "n_folds": 3, "learning_rate": 0.3}
+    one = sharded_nodes.fit_here(eb.EBBSRegressor(12, **settings), time=time)
+    two = sharded_nodes.fit(eb.EBBSRegressor(12, **settings), time=time)
+    assert two.n_iter_ == one.n_iter_
+    np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-4)

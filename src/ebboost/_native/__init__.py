@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 9
+VERSION = 10
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -27,6 +27,7 @@ _SIGNATURES = {
     "{real}_narrow_{bits}": "ii" + _EDGES + "ppppp",
     "{real}_arrange": "iiippp",
     "{real}_put_back": "iippp",
+    "{real}_renew": "iiip",
     "{real}_steps_{bits}": "ip" + _EDGES + "ppprippppp",
     "{real}_begin": "iiipprppp",
     "{real}_end": "iipppp",
@@ -34,6 +35,8 @@ _SIGNATURES = {
     "around_{real}": "iii" + "pppppp" + "dippp",
     "arranged_{bits}": "ippppppp" + _EDGES,
     "solve_{bits}": "i" + _EDGES + "pppdippppp",
+    "solve_sums": "ippppp",
+    "solve_advance": "idd" + "ppppppp",
     "pieces": "ippppippp",
     "paired": "ipppppppppp",
     "along": "ipppdp",

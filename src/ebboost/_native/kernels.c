@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 9; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 10; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -47,6 +47,15 @@ PUBLIC int64_t ebboost_sweep_version(void) { return 9; }
 
 DEFINE_SHARED(ebboost_float, float)
 DEFINE_SHARED(ebboost_double, double)
+
+/* The same again, after some entries have changed. */
+PUBLIC void ebboost_float_renew(int64_t first, int64_t last, int64_t size, float *v) {
+    ebboost_float_shared(first, last, size, v);
+}
+
+PUBLIC void ebboost_double_renew(int64_t first, int64_t last, int64_t size, double *v) {
+    ebboost_double_shared(first, last, size, v);
+}
 
 /* The sums over the neighbours of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
    is not of an earlier row, and the next such is returned. `weighted` is a constant to each caller, so that a loop is compiled
@@ -428,6 +437,38 @@ static INLINE double total(const double *sum) {
 
 DEFINE_SOLVE(ebboost_solve_16, ebboost_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebboost_solve_32, ebboost_double_narrow_32, int32_t)
+
+/* Conjugate gradients whose rows are divided among workers: the sums of one worker, residual * scaled, scaled * image and
+   (weight * residual)^2, which are added to those of the others; and what follows from them, see `propagation/arranged.py`. */
+PUBLIC void ebboost_solve_sums(int64_t n, const double *restrict residual, const double *restrict scaled,
+                               const double *restrict image, const double *restrict weight, double *restrict sums) {
+    double products[8] = {0}, curvatures[8] = {0}, lengths[8] = {0};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++) {
+            const double weighed = residual[i + k] * weight[i + k];
+            products[k] += residual[i + k] * scaled[i + k];
+            curvatures[k] += scaled[i + k] * image[i + k];
+            lengths[k] += weighed * weighed;
+        }
+    for (; i < n; i++) {
+        const double weighed = residual[i] * weight[i];
+        products[0] += residual[i] * scaled[i], curvatures[0] += scaled[i] * image[i], lengths[0] += weighed * weighed;
+    }
+    sums[0] = total(products), sums[1] = total(curvatures), sums[2] = total(lengths);
+}
+
+PUBLIC void ebboost_solve_advance(int64_t n, double beta, double step, const double *restrict inverse,
+                                  const double *restrict newest, double *restrict scaled, double *restrict direction,
+                                  double *restrict image, double *restrict z, double *restrict residual) {
+    for (int64_t i = 0; i < n; i++) {
+        direction[i] = scaled[i] + beta * direction[i];
+        image[i] = newest[i] + beta * image[i];
+        z[i] += step * direction[i];
+        residual[i] -= step * image[i];
+        scaled[i] = inverse[i] * residual[i];
+    }
+}
 
 /* An order in which nodes that share neighbours lie in pairs, and pairs in fours: of the unpaired neighbours of a node, the
    one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose

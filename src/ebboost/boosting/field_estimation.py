@@ -185,7 +185,8 @@ def estimate_field(
     -------
     FieldEstimate
     """
-    if graph.groups is not None:  # of the rows only those with these labels matter
+    if graph.groups is not None and isinstance(graph, Graph):
+        # Of the rows only those with these labels matter.
         groups = graph.groups.graph
         ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
         graph = Graph.from_groups(ids, groups)

@@ -13,7 +13,9 @@ from sklearn.base import clone
 from ebboost.boosting.latent_field import SOLVE_TOLERANCE, FieldPosterior, LatentField
 from ebboost.boosting.objective import relative_weights
 from ebboost.boosting.posterior_variance import Variances
+from ebboost.data.graph_columns import group_sums
 from ebboost.data.once import lazy_property
+from ebboost.data.sharded import total_rows
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix
@@ -30,7 +32,7 @@ class GroupedPosterior(FieldPosterior):
         self._group_of = graph.groups.group_of
         self.nodes = nodes
         self.n_nodes = graph.n_nodes
-        self.n_total = graph.n_nodes
+        self.n_total = total_rows(self._group_of)
         self.unlabelled = 0.0
         self.tau = field.tau
         self.weight = relative_weights(weight)
@@ -45,9 +47,7 @@ class GroupedPosterior(FieldPosterior):
 
     def _sums(self, rows: IntArray | slice, values: Array) -> Array:
         """Sums of values of rows over the groups."""
-        group = self._group_of[rows]
-        size = self._graph.n_nodes
-        return np.column_stack([np.bincount(group, column, size) for column in values.T])
+        return group_sums(values, self._group_of[rows], self._graph.n_nodes)
 
     def factorize(self, curvature: Array | None = None) -> None:
         """Prepare for hundreds of solves, of systems with curvatures near these."""
@@ -84,7 +84,7 @@ class GroupedPosterior(FieldPosterior):
         return self._of_rows(self._groups.solve_system(*system))
 
     def _of_rows(self, values: Array) -> Array:
-        return values.take(self._group_of, axis=0)
+        return take_rows(values, self._group_of)
 
     def squared_norm(self, gradient: Array, nodes: IntArray | None = None) -> float:
         """Return ‖∂E/∂z‖² for derivatives at all or some rows, whose sums are those of groups."""
@@ -95,9 +95,10 @@ class GroupedPosterior(FieldPosterior):
         """Return the posterior variances of the groups of rows, in units of the dispersion."""
         of_groups = self._of_groups(curvature[:, None])[:, 0]
         rows = self._group_of if nodes is None else self._group_of[nodes]
-        groups, position = np.unique(rows, return_inverse=True)
+        groups, position = np.unique(np.asarray(rows), return_inverse=True)
         result = self._groups.variances(of_groups, groups)
-        return Variances(result.values[position] / self._scale, result.relative_error)
+        values = np.asarray(result.values[position] / self._scale, like=rows)
+        return Variances(values, result.relative_error)
 
     def solve_local(
         self, nodes: IntArray, values: Array, tolerance: float
@@ -123,8 +124,6 @@ class _GroupedPrior:
         self._matrix = prior.csr * scale
         self._group_of = group_of
         self._n_rows = np.bincount(group_of, minlength=prior.shape[0])
-        self._first = np.full(prior.shape[0], -1)
-        self._first[group_of[::-1]] = np.arange(group_of.size)[::-1]
         self._empty = np.flatnonzero(self._n_rows == 0)
         if self._empty.size:
             of_empty = self._matrix[self._empty]
@@ -133,9 +132,14 @@ class _GroupedPrior:
 
     def times(self, z: Array) -> Array:
         """Return the product, each group's divided among its rows."""
-        values = z[self._first]
+        n_rows = np.maximum(self._n_rows, 1)[:, None]
+        # The rows of a group may be divided among workers: their mean is the value of each.
+        values = group_sums(z, self._group_of, len(n_rows)) / n_rows
         if self._empty.size:
-            values[self._empty] = 0.0
             values[self._empty] = -self._solve(np.ascontiguousarray(self._of_empty @ values))
-        product = (self._matrix @ values) / np.maximum(self._n_rows, 1)[:, None]
-        return np.asarray(product).take(self._group_of, axis=0)
+        return take_rows(np.asarray(self._matrix @ values) / n_rows, self._group_of)
+
+
+def take_rows(values: Array, group_of: IntArray) -> Array:
+    """Return the values of the group of each row, sharded if rows are."""
+    return np.asarray(values.take(np.asarray(group_of), axis=0), like=group_of)

@@ -186,8 +186,8 @@ def _group_columns(
     numeric = [column for column in range(len(table.names)) if column not in table.categorical]
     values = np.asarray(table.select(numeric).values, dtype=np.float64)
     known = ~np.isnan(values)
-    sums = _sums_by_group(np.where(known, values, 0.0), group_of, graph.n_nodes)
-    counts = _sums_by_group(known.astype(np.float64), group_of, graph.n_nodes)
+    sums = group_sums(np.where(known, values, 0.0), group_of, graph.n_nodes)
+    counts = group_sums(known.astype(np.float64), group_of, graph.n_nodes)
     means = np.full_like(sums, np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
     of_groups = Table(means, table.select(numeric).names, (), table.select(numeric).origin)
@@ -197,7 +197,8 @@ def _group_columns(
     return [wider.values[group_of]], [*own, *names], list(wider.origin)
 
 
-def _sums_by_group(values: Array, group_of: IntArray, n_groups: int) -> Array:
+def group_sums(values: Array, group_of: IntArray, n_groups: int) -> Array:
+    """Return sums of the columns of values over groups, those of all workers if rows are."""
     return np.column_stack([np.bincount(group_of, column, n_groups) for column in values.T])
 
 

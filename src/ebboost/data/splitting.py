@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from ebboost.data.sharded import order_statistics, total_rows
+
 Positions = NDArray[np.int64]
 
 
@@ -42,9 +44,16 @@ def latest_blocks(time: NDArray[np.float64], share: float, n_blocks: int) -> Pos
     Blocks hold the same number of labels, ``share`` of all in total, but for labels of one time,
     which are in one block.
     """
-    n_held_out = max(round(share * time.size), 1)
-    n_earlier = np.searchsorted(np.sort(time), time)
-    block = np.maximum((n_earlier - (time.size - n_held_out)) * n_blocks // n_held_out, -1)
+    n_labels = total_rows(time)
+    n_held_out = max(round(share * n_labels), 1)
+    # As many labels are earlier than all of a block.
+    starts = [-(-block * n_held_out // n_blocks) for block in range(n_blocks)]
+    n_earlier = [n_labels - n_held_out + start for start in starts]
+    block = np.zeros_like(time, dtype=np.int64) - 1
+    for last in order_statistics(time, n_earlier):
+        block += time > last
     if block.max() < 0:
         block[time == time.max()] = 0
-    return np.unique(np.append(block, -1), return_inverse=True)[1][:-1] - 1
+    has_labels = np.bincount(block + 1, minlength=n_blocks + 1)[1:] > 0
+    number = np.append(np.cumsum(has_labels) - 1, -1)
+    return np.asarray(number[np.asarray(block)], like=block)

@@ -44,7 +44,8 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
     if not isinstance(graph, Graph):
         raise TypeError(
             f"graph must be an ebboost.Graph or a dict of them, got {type(graph)}. Create one with "
-            "Graph.from_scipy, Graph.from_networkx, Graph.from_edges or another from_*."
+            "Graph.from_scipy, Graph.from_networkx, Graph.from_edges or another from_*; of files, "
+            "eb.ParquetGraph(path)."
         )
     if graph.n_nodes != n_rows:
         raise ValueError(

@@ -1,13 +1,13 @@
 """Edge lists in Parquet files that are larger than memory, as one adjacency.
 
 The edges are read twice: once to count the neighbours of every node, once to write each edge to
-both of its rows. Then a range of rows at a time is sorted and repeats are merged, as
-:func:`merge_directions` merges them. Memory is needed for a few numbers per node and one block;
+both of its rows (:class:`RowEntries`). Memory is needed for a few numbers per node and one block;
 the adjacency itself may be in memory-mapped files.
 """
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from os import PathLike, truncate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,10 +22,10 @@ from ebboost.graph._edges import (
     check_range,
     edge_columns,
     edge_weights,
-    merge_directions,
     node_positions,
 )
 from ebboost.graph.parquet import parquet_files, read_blocks
+from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -99,24 +99,27 @@ def adjacency_from_parquet(
     counts = _count_ends(edges, n_nodes)
     if not counts.size:
         raise ValueError(f"{edges.path} has no edges: pass n_nodes.")
-    start = np.concatenate([[0], np.cumsum(counts)])
-    index = np.dtype(np.int32 if max(start[-1], counts.size) < 2**31 else np.int64)
     folder = None if directory is None else Path(directory)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / METADATA).exists():
             raise FileExistsError(f"{folder} holds a graph: Graph.open it, or name another folder.")
-    column = _new_array(folder, "indices", index, int(start[-1]))
-    weight = _new_array(folder, "data", np.dtype(np.float64), int(start[-1]))
-    _write_entries(edges, start, column, weight)
-    start = _merge_rows(start, column, weight, edges.weight is not None)
+    new_array = in_memory if folder is None else partial(_new_array, folder)
+    entries = RowEntries(counts, counts.size, edges.weight is not None, new_array)
+    _write_entries(edges, counts.size, entries)
+    start = entries.merge()
     n_entries = int(start[-1])
+    weights = entries.weights
+    if weights is None:
+        weights = new_array("data", np.dtype(np.float64), n_entries)
+        weights[:] = 1.0
+    index = entries.index
     if folder is None:
-        arrays = (weight[:n_entries], column[:n_entries], start.astype(index))
+        arrays = (weights[:n_entries], entries.columns[:n_entries], start.astype(index))
         return sparse.csr_array(arrays, shape=(counts.size, counts.size))
     starts = _new_array(folder, "indptr", index, start.size)
     starts[:] = start
-    for name, array in (("indices", column), ("data", weight), ("indptr", starts)):
+    for name, array in (("indices", entries.columns), ("data", weights), ("indptr", starts)):
         if isinstance(array, np.memmap):
             array.flush()
         size = array.size if name == "indptr" else n_entries
@@ -150,10 +153,8 @@ def open_adjacency(directory: AnyPath) -> sparse.csr_array:
     return sparse.csr_array((data, indices, indptr), shape=(n_nodes, n_nodes))
 
 
-def _new_array(folder: Path | None, name: str, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
-    """Return an array to write to, in a new file if there is a folder."""
-    if folder is None:
-        return np.empty(size, dtype=dtype)
+def _new_array(folder: Path, name: str, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+    """Return an array to write to, in a new file."""
     path = folder / FILES[name]
     # Not truncated: processes that have mapped an older file would crash.
     path.unlink(missing_ok=True)
@@ -181,51 +182,32 @@ def _count_ends(edges: ParquetEdges, n_nodes: int | None) -> IntArray:
             added = np.zeros(edges.largest + 1 - counts.size, dtype=np.int64)
             counts = np.concatenate([counts, added])
         for end in ends[:2]:
-            nodes, times = np.unique(end, return_counts=True)
-            counts[nodes] += times
+            np.add.at(counts, end, 1)
     return counts
 
 
-def _write_entries(
-    edges: ParquetEdges, start: IntArray, column: NDArray[Any], weight: NDArray[Any]
+def _write_entries(edges: ParquetEdges, n_nodes: int, entries: RowEntries) -> None:
+    """Write each edge to both of its rows."""
+    blocks: list[tuple[IntArray, IntArray, Weights]] = []
+    n_read = 0
+    for block in edges.blocks(n_nodes):
+        blocks.append(block)
+        n_read += block[0].size
+        if 2 * n_read >= max(AT_ONCE, n_nodes):
+            _write_blocks(blocks, n_nodes, entries)
+            n_read = 0
+    if blocks:
+        _write_blocks(blocks, n_nodes, entries)
+
+
+def _write_blocks(
+    blocks: list[tuple[IntArray, IntArray, Weights]], n_nodes: int, entries: RowEntries
 ) -> None:
-    """Write each edge to both of its rows, in the order of the file; to its target's as ~source."""
-    free = start[:-1].copy()
-    for source, target, values in edges.blocks(free.size):
-        rows = np.concatenate([source, target])
-        order = np.argsort(rows, kind="stable")
-        nodes, first, times = np.unique(rows[order], return_index=True, return_counts=True)
-        entry = np.repeat(free[nodes] - first, times) + np.arange(rows.size)
-        column[entry] = np.concatenate([target, ~source])[order]
-        weight[entry] = np.concatenate([values, values])[order]
-        free[nodes] += times
-
-
-def _merge_rows(
-    start: IntArray, column: NDArray[Any], weight: NDArray[Any], weighted: bool
-) -> IntArray:
-    """Sort and merge the entries of each row in place; return the new starts."""
-    n_nodes = start.size - 1
-    stop = np.zeros_like(start)
-    row = 0
-    while row < n_nodes:
-        # As many rows as fill a block, and at least one.
-        last = max(int(np.searchsorted(start, start[row] + BLOCK, side="right")) - 1, row + 1)
-        entries = slice(int(start[row]), int(start[last]))
-        owner = np.repeat(np.arange(last - row), np.diff(start[row : last + 1]))
-        encoded = np.asarray(column[entries])
-        directions = []
-        for chosen, neighbor in ((encoded >= 0, encoded), (encoded < 0, ~encoded)):
-            ends = (owner[chosen], neighbor[chosen])
-            values = np.asarray(weight[entries])[chosen]
-            matrix = sparse.coo_array((values, ends), shape=(last - row, n_nodes)).tocsr()
-            if not weighted:
-                matrix.data[:] = 1.0
-            directions.append(matrix)
-        total = merge_directions(*directions)
-        first = int(stop[row])
-        column[first : first + total.nnz] = total.indices
-        weight[first : first + total.nnz] = total.data
-        stop[row + 1 : last + 1] = first + total.indptr[1:]
-        row = last
-    return stop
+    """Write some edges, which are freed."""
+    source, target, weight = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    blocks.clear()
+    for row, column in ((source, target), (target, source)):
+        if entries.weights is None:
+            entries.write(row, column)
+        else:
+            entries.write(row, column + n_nodes * (row is target), weight)

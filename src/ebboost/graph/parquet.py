@@ -23,6 +23,8 @@ def parquet_files(path: str | PathLike[str]) -> "list[ParquetFile]":
     except ImportError:
         raise ImportError("Reading Parquet files needs pyarrow: pip install pyarrow.") from None
     folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"{path} does not exist: name a Parquet file, or a folder of them.")
     names = sorted(folder.glob("*.parquet"), key=_natural_order) if folder.is_dir() else [folder]
     if not names:
         raise FileNotFoundError(f"{folder} is a folder without any file named *.parquet.")

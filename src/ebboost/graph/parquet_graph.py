@@ -1,4 +1,4 @@
-"""A graph in Parquet files that the workers of a cluster read, each its own part."""
+"""A graph in Parquet files that a fit reads: the workers of a cluster each their own part."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -9,11 +9,13 @@ from ebboost.graph._parquet_edges import ParquetEdges
 
 
 class ParquetGraph:
-    """An edge list in Parquet files, to be passed as ``graph`` with a Dask collection as ``X``.
+    """An edge list in Parquet files, to be passed as ``graph``.
 
-    The client reads nothing but the names of the columns. Each worker of the cluster reads some
-    row groups, and edges are sent to the workers of their two nodes. Edges may be listed in one
-    direction or in both, repeats are merged and self-loops dropped, as by
+    With a Dask collection as ``X`` the client reads nothing but the names of the columns: each
+    worker of the cluster reads some row groups, and edges are sent to the workers of their two
+    nodes. With any other table this process does what a single worker does, with a
+    :class:`ParquetTable` in temporary files, in the folder that the variable TMPDIR names. Edges
+    may be listed in one direction or in both, repeats are merged and self-loops dropped, as by
     :meth:`Graph.from_parquet`.
 
     Parameters
@@ -26,7 +28,7 @@ class ParquetGraph:
         Column of the weights; 1 by default.
     ids : Dask series or array, or array-like, optional
         The id of each row of ``X``, in the same order: integers or text. By default the ends are
-        positions 0 … n_nodes-1 of rows.
+        positions 0 … n_nodes-1 of rows. With ``groups``, the ids of groups.
 
     Examples
     --------
@@ -49,6 +51,21 @@ class ParquetGraph:
         self.edges = ParquetEdges(path, source, target, weight)
         self.ids = ids
 
+    def with_ids(self, ids: Any) -> "ParquetGraph":
+        """Return the graph with other ids of the rows.
+
+        Parameters
+        ----------
+        ids : Dask series or array, or array-like, or None
+
+        Returns
+        -------
+        ParquetGraph
+        """
+        other = copy(self)
+        other.ids = ids
+        return other
+
     def without_ids(self) -> "ParquetGraph":
         """Return the graph as it is sent to workers, each of which has the ids of its rows.
 
@@ -56,9 +73,7 @@ class ParquetGraph:
         -------
         ParquetGraph
         """
-        other = copy(self)
-        other.ids = None
-        return other
+        return self.with_ids(None)
 
     def __repr__(self) -> str:
         return f"ParquetGraph({str(self.edges.path)!r})"

@@ -1,5 +1,6 @@
 """XGBoost trees: one booster on a QuantileDMatrix, boosted with a custom gradient each round."""
 
+import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,10 +140,17 @@ class XGBoostGrower(BoosterGrower):
         self._start()
 
     def _start(self) -> None:
-        self._booster = _xgboost().Booster(self._params, [self._data])
         self._n_rounds = 0
         self._empty_rounds: list[int] = []  # without a split, and without a weight
-        self._restored: list[Any] = []  # trees from a checkpoint, where the booster has empty ones
+        #: XGBoost's JSON format, and the trees of each round in it.
+        self._document: dict[str, Any] = {}
+        self._rounds: list[bytes] = []
+        # On the GPU one booster for all rounds, whose memory there is costly to allocate.
+        on_gpu = self._params["device"] == "cuda"
+        self._booster: Any = self._new_booster() if on_gpu else None
+
+    def _new_booster(self) -> Any:
+        return _xgboost().Booster(self._params, [self._data])
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow one tree per output; see :meth:`TreeGrower.grow`.
@@ -151,70 +159,76 @@ class XGBoostGrower(BoosterGrower):
         """
         curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape), like=gradient)
         gradient = np.ascontiguousarray(gradient, like=gradient)
-        self._booster.boost(self._data, self._n_rounds, grad=gradient, hess=curvature)
+        booster = self._booster
+        if booster is None:
+            booster = self._new_booster()
+            # A booster that has predicted the rows stores the predictions of its next tree.
+            booster.predict(self._data, output_margin=True)
+        booster.boost(self._data, self._n_rounds, grad=gradient, hess=curvature)
         self._n_rounds += 1
-        values = np.asarray(self._newest_values(), dtype=np.float64, like=gradient)
+        if booster is not self._booster:
+            self._store(booster)
+        values = np.asarray(self._newest_values(booster), dtype=np.float64, like=gradient)
         tree: Array = values.reshape(self._shape)
         if tree.any():
             return tree
-        # On a cluster these are some of the rows: whether the tree is empty, only its dump tells.
-        newest = self._booster[self._n_rounds - 1 : self._n_rounds]
-        if not all(text.startswith("0:leaf") for text in newest.get_dump()):
+        # On a cluster these are some of the rows: whether the tree is empty, only the model tells.
+        self._store_all()
+        if any(len(one["left_children"]) > 1 for one in json.loads(self._rounds[-1])):
             return tree
         self._empty_rounds.append(self._n_rounds - 1)
         return None
 
-    def _newest_values(self) -> Any:
+    def _newest_values(self, booster: Any) -> Any:
         """Values of the newest trees, on the GPU if the table is there too."""
+        if booster is not self._booster:
+            return booster.predict(self._data, output_margin=True)
         newest = (self._n_rounds - 1, self._n_rounds)
         if self._gpu_values is None:
-            return self._booster.predict(self._data, output_margin=True, iteration_range=newest)
+            return booster.predict(self._data, output_margin=True, iteration_range=newest)
         # Predictions from bins would go by way of the CPU.
-        return self._booster.inplace_predict(
+        return booster.inplace_predict(
             self._gpu_values, predict_type="margin", iteration_range=newest
         )
+
+    def _store(self, booster: Any) -> None:
+        """Store the trees of a booster of one round."""
+        self._document = json.loads(booster.save_raw("json"))
+        self._rounds.append(json.dumps(_trees(self._document)).encode())
+
+    def _store_all(self) -> None:
+        """Store the trees of all rounds."""
+        for number in range(len(self._rounds), self._n_rounds):
+            self._store(self._booster[number : number + 1])
 
     def state(self) -> dict[str, Any]:
         """Return the trees; see :meth:`TreeGrower.state`."""
         for name in ("colsample_bylevel", "colsample_bynode"):
-            if self._params.get(name, 1) != 1:
+            if self._booster is not None and self._params.get(name, 1) != 1:
                 raise ValueError(
                     f"checkpoint: the random draws of XGBoost with {name}={self._params[name]!r} "
                     "cannot be repeated when a fit resumes; remove it, or fit without a checkpoint."
                 )
-        model = json.dumps(self._model(self._n_rounds)).encode()
-        return {"model": model, "rounds": self._n_rounds, "empty": self._empty_rounds}
+        self._store_all()
+        document = json.dumps(self._document).encode()
+        return {"document": document, "trees": self._rounds, "empty": self._empty_rounds}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint, with the column sampler, which no file holds, where it was.
+        """Continue from a checkpoint.
 
-        What it draws does not depend on the gradient: as many rounds with gradient 0 are boosted,
-        whose empty trees stand for those of the checkpoint.
+        On the GPU the column sampler, which no file holds, must be where it was. What it draws does
+        not depend on the gradient: as many rounds with gradient 0 are boosted.
         """
-        self._n_rounds = state["rounds"]
-        self._empty_rounds = state["empty"]
-        if not self._n_rounds:
+        self._document = json.loads(state["document"])
+        self._rounds = list(state["trees"])
+        self._empty_rounds = list(state["empty"])
+        self._n_rounds = len(self._rounds)
+        if self._booster is None:
             return
-        if self._params["subsample"] == self._params["colsample_bytree"] == 1.0:
-            # The model has a base score for each output: XGBoost rejects a scalar besides.
-            params = {name: value for name, value in self._params.items() if name != "base_score"}
-            model = bytearray(state["model"])
-            self._booster = _xgboost().Booster(params, [self._data], model_file=model)
-            return
-        self._restored = _trees(json.loads(state["model"]))
         zero = np.zeros(self._shape)
         one = np.ones(self._shape)
         for number in range(self._n_rounds):
             self._booster.boost(self._data, number, grad=zero, hess=one)
-
-    def _model(self, n_rounds: int) -> dict[str, Any]:
-        """The first rounds in XGBoost's JSON format."""
-        if not n_rounds:
-            return {}
-        model: dict[str, Any] = json.loads(self._booster[:n_rounds].save_raw("json"))
-        trees = _trees(model)
-        trees[: len(self._restored)] = self._restored[: len(trees)]
-        return model
 
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
         """Return the weighted sum; see :meth:`TreeGrower.compile`."""
@@ -222,17 +236,31 @@ class XGBoostGrower(BoosterGrower):
         for number in self._empty_rounds:
             if number < len(weights):
                 weights.insert(number, 0.0)
-        weights = weights or [0.0]
-        model = self._model(len(weights))
-        for index, tree in enumerate(_trees(model)):
-            weight = weights[index // self._shape[1]]
-            tree["base_weights"] = [weight * value for value in tree["base_weights"]]
-            # Thresholds of splits, values of leaves.
-            conditions = zip(tree["split_conditions"], tree["left_children"], strict=True)
-            tree["split_conditions"] = [
-                weight * value if child == -1 else value for value, child in conditions
-            ]
-        return XGBoostEnsemble(json.dumps(model).encode())
+        self._store_all()
+        trees = []
+        for weight, content in zip(weights or [0.0], self._rounds, strict=False):
+            for tree in json.loads(content):
+                tree["base_weights"] = [weight * value for value in tree["base_weights"]]
+                # Thresholds of splits, values of leaves.
+                conditions = zip(tree["split_conditions"], tree["left_children"], strict=True)
+                tree["split_conditions"] = [
+                    weight * value if child == -1 else value for value, child in conditions
+                ]
+                trees.append(tree)
+        return XGBoostEnsemble(json.dumps(self._joined(trees)).encode())
+
+    def _joined(self, trees: list[dict[str, Any]]) -> dict[str, Any]:
+        """The model with other trees, as many for each round as before."""
+        model = copy.deepcopy(self._document)
+        if not model:
+            return model
+        n_outputs = self._shape[1]
+        part = model["learner"]["gradient_booster"]["model"]
+        part["trees"] = [tree | {"id": number} for number, tree in enumerate(trees)]
+        part["tree_info"] = [number % n_outputs for number in range(len(trees))]
+        part["iteration_indptr"] = list(range(0, len(trees) + 1, n_outputs))
+        part["gbtree_model_param"]["num_trees"] = str(len(trees))
+        return model
 
 
 class XGBoostEnsemble(Ensemble):

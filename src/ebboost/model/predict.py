@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask, scores_of
+from ebboost.backends.dask.edges import open_graphs
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
@@ -75,6 +76,7 @@ class RowArguments(NamedTuple):
 
 def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
+    arguments = arguments._replace(graph=open_graphs(arguments.graph, arguments.X))
     if state.members:
         parts = [predict_rows(one, arguments) for one in state.members]
         result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))

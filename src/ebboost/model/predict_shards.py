@@ -39,17 +39,21 @@ def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
     relations = as_parquet_relations(arguments.graph)
     if X is None and state.shards is None:
         return None
-    if X is not None and relations is None:
+    is_here = X is not None and (relations is None or not is_dask(X))
+    if is_here and state.shards is None:
         return None
-    others = arguments._replace(X=None, graph=None, nodes=None, offset=Offset())
-    if others != RowArguments():
-        raise ValueError("new_labels, attach, coordinates and groups need a model on one machine.")
+    names = ("new_labels", "attach", "coordinates", "groups", "time")
+    if any(getattr(arguments, name) is not None for name in names):
+        raise ValueError(
+            "new_labels, attach, coordinates, groups and time need a model on one machine: save "
+            "this one to a folder, and load that."
+        )
+    if is_here:
+        return None
     if relations is None:
         cluster = state.shards.cluster
         futures = [own[0] for own in cluster.blocks.values()]
         raw = cluster.stack(futures, "raw", state.n_outputs)
-    elif not is_dask(X):
-        raise ValueError("graph is a ParquetGraph: X must be a Dask dataframe or array.")
     else:
         raw = _predict(state, X, relations, arguments.offset)
     return _rows(raw, arguments.nodes)

@@ -38,11 +38,16 @@ class RowPredictions(NamedTuple):
     @classmethod
     def of_fitted_nodes(cls, state: FittedState) -> "RowPredictions":
         """Return the stored predictions."""
-        if state.shards is not None:
-            raise ValueError(
-                "The fitted nodes are on the workers of a cluster, where predict(), "
-                "predict_proba() and explain() work. For anything else save the model and load it "
-                "on one machine, or pass X and graph."
-            )
+        require_nodes(state)
         nodes = np.arange(state.n_nodes)
         return cls(state.raw_predictions, nodes, state.graph, state.labels, None, True, True)
+
+
+def require_nodes(state: FittedState) -> None:
+    """Raise ValueError if the fitted nodes are elsewhere."""
+    if state.shards is not None:
+        raise ValueError(
+            "The fitted nodes are on the workers of a cluster, where predict(), predict_proba() "
+            "and explain() work. For anything else save the model and load it on one machine, or "
+            "pass X and graph."
+        )

@@ -418,7 +418,7 @@ def _read(path: str) -> tuple[dict[str, Any], untrusted.Arrays, dict[str, bytes]
         untrusted.check_manifest(manifest)
         arrays = unpack_arrays(entries["arrays.npz"], _limit(file))
         if file != path:
-            arrays |= read_shards(path)
+            arrays |= read_shards(path, arrays)
     return manifest, arrays, entries
 
 

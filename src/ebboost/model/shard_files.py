@@ -15,13 +15,17 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.backends.dask.cluster import Membership
+from ebboost.backends.dask.groups import StoredRows
+from ebboost.backends.dask.halo import StoredGraph
 from ebboost.backends.dask.worker import communicator
 from ebboost.data import archive
 from ebboost.data.once import Deferred
 from ebboost.data.schema import require
+from ebboost.graph import Graph
 from ebboost.model import _untrusted as untrusted
 from ebboost.model.container import FileFormat, pack_arrays, unpack_arrays
 from ebboost.model.shards import Shards, SpreadShard
@@ -68,15 +72,10 @@ def _save_in_worker(
     """Write the nodes of this worker; return the name of the file."""
     folder, save = task
     own = membership.partition.positions(membership.rank)
-    with communicator(membership) as workers:
-        graph = blocks[0].nodes.graph.connect(workers)
-        neighbors = graph.halo.extend(own)
     state: FittedState = blocks[0].nodes.state
     spread: SpreadShard = columns["spread"][0]
-    rows = graph.adjacency.tocsr()
     arrays: dict[str, Any] = {"nodes": own, "is_evaluation": spread.is_evaluation.astype(int)}
-    arrays |= {"graph_data": rows.data.astype(np.float64), "graph_indptr": rows.indptr}
-    arrays["graph_indices"] = neighbors[rows.indices]
+    arrays |= _edges(blocks[0].nodes.graph, own, membership)
     for number, one in enumerate(state.candidates):
         prefix = f"member{number}-" if number else ""
         arrays |= {f"{prefix}{name}": getattr(one, name) for name in NODE_ARRAYS}
@@ -96,8 +95,25 @@ def _save_in_worker(
     return name
 
 
-def read_shards(folder: str) -> untrusted.Arrays:
-    """Return the arrays of all nodes, under their names in a model file, from those of workers."""
+def _edges(
+    stored: StoredGraph | StoredRows, own: NDArray[np.int64], membership: Membership
+) -> dict[str, Any]:
+    """The rows of the graph, or the group of each row; groups and their edges are in the model."""
+    if isinstance(stored, StoredRows):
+        return {"group_of": stored.group_of}
+    with communicator(membership) as workers:
+        graph = stored.connect(workers)
+        neighbors = graph.halo.extend(own)
+    rows = graph.adjacency.tocsr()
+    arrays = {"graph_data": rows.data.astype(np.float64), "graph_indptr": rows.indptr}
+    return arrays | {"graph_indices": neighbors[rows.indices]}
+
+
+def read_shards(folder: str, model: untrusted.Arrays) -> untrusted.Arrays:
+    """Return the arrays of all nodes, under their names in a model file, from those of workers.
+
+    ``model`` are those of the model without nodes.
+    """
     document = archive.parse_json(Path(folder, MANIFEST).read_bytes())
     is_known = isinstance(document, dict) and FORMAT.items() <= document.items()
     require(is_known, f"{MANIFEST} must say {FORMAT}")
@@ -127,6 +143,10 @@ def read_shards(folder: str) -> untrusted.Arrays:
         values = np.concatenate([one[name] for one in parts])
         require(len(values) == order.size, f"{name} must have {order.size} rows")
         arrays[name] = values[order]
+    if "group_of" in arrays:
+        groups = Graph(untrusted.csr(model, "groups", (model["groups_indptr"].size - 1,) * 2))
+        graph = Graph.from_groups(arrays["group_of"], groups).adjacency
+        return arrays | {f"graph_{part}": getattr(graph, part) for part in untrusted.CSR}
     shapes = [(len(one["nodes"]), n_nodes) for one in parts]
     rows = [untrusted.csr(one, "graph", shape) for one, shape in zip(parts, shapes, strict=True)]
     graph = sparse.csr_array(sparse.vstack(rows, format="csr")[orders[""]])

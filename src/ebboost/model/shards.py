@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.groups import StoredRows
 from ebboost.backends.dask.halo import StoredGraph
 from ebboost.backends.dask.worker import communicator
 from ebboost.data.once import Deferred
@@ -28,7 +29,7 @@ class NodeShard:
     """
 
     state: FittedState
-    graph: StoredGraph
+    graph: StoredGraph | StoredRows
     folds: Any
 
     @classmethod

@@ -12,13 +12,13 @@ from ebboost.propagation._compiled import sweep_on
 from ebboost.propagation._factor import Factor
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._solver import SparseSolver
-from ebboost.propagation._sweep import Sweep, System, Terms, add_terms
+from ebboost.propagation._sweep import Arranged, Steps, Sweep, System, Terms, add_terms
 from ebboost.propagation.base import IdentityOperator, Propagation, PropagationOperator, Smoother
 from ebboost.propagation.kernel import Kernel
 from ebboost.propagation.laplacian import Laplacian
 from ebboost.propagation.robust import EdgeWeights, Robust
 
-__all__ = ["Contraction", "EdgeWeights", "Factor", "GraphMatrix", "IdentityOperator", "Kernel"]
-__all__ += ["Laplacian", "Propagation", "PropagationOperator", "Robust", "Smoother", "SparseSolver"]
-__all__ += ["Sweep", "System", "Terms", "add_terms", "allowed_threads", "conjugate_gradients"]
-__all__ += ["sweep_on", "threads"]
+__all__ = ["Arranged", "Contraction", "EdgeWeights", "Factor", "GraphMatrix", "IdentityOperator"]
+__all__ += ["Kernel", "Laplacian", "Propagation", "PropagationOperator", "Robust", "Smoother"]
+__all__ += ["SparseSolver", "Steps", "Sweep", "System", "Terms", "add_terms", "allowed_threads"]
+__all__ += ["conjugate_gradients", "sweep_on", "threads"]

@@ -16,7 +16,16 @@ from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
-from ebboost.propagation._sweep import ScipySweep, Steps, Sweep, System, Tables, Terms, Vector
+from ebboost.propagation._sweep import (
+    Arranged,
+    ScipySweep,
+    Steps,
+    Sweep,
+    System,
+    Tables,
+    Terms,
+    Vector,
+)
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
@@ -108,10 +117,13 @@ class Layout:
         """Return numbers of nodes in this layout, a row for each vector."""
         out = self.work(len(vectors), SINGLE if vectors[0].dtype == SINGLE else DOUBLE)
         for vector, row in zip(vectors, out, strict=True):
-            values = np.ascontiguousarray(vector, dtype=out.dtype)
-            arguments = (self.sums_at, self.order_at, *addresses(values, row))
-            self.run(f"{_real(out.dtype)}_arrange", *arguments)
+            self.arrange_into(np.ascontiguousarray(vector, dtype=out.dtype), row)
         return out
+
+    def arrange_into(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector in this layout."""
+        arguments = (self.sums_at, self.order_at, *addresses(vector, out))
+        self.run(f"{_real(out.dtype)}_arrange", *arguments)
 
     def restore(self, vector: Vector, out: Vector) -> None:
         """Write a vector in this layout as numbers of nodes."""
@@ -167,6 +179,10 @@ class CompiledSweep(ScipySweep):
         """Return the layout for one column of a float type."""
         return self._single_layout if dtype == SINGLE else self._layout
 
+    def arranged(self, dtype: np.dtype[Any]) -> "CompiledArranged":
+        """Return the order in which vectors of a float type are swept."""
+        return CompiledArranged(self, dtype)
+
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
         terms = [None if term is None else np.ascontiguousarray(term, v.dtype) for term in terms]
         if v.size != self.n_nodes:
@@ -189,6 +205,10 @@ class CompiledSweep(ScipySweep):
         if key not in self._constants:
             self._constants[key] = np.full(layout.size, number, dtype)
         return self._constants[key]
+
+    def release(self) -> None:
+        """Free vectors that only speed up further sweeps."""
+        self._constants.clear()
 
     def sweep_columns(
         self, v: Vector, out: Vector, terms: Terms, root: Vector | None = None, alpha: float = 0.0
@@ -245,6 +265,57 @@ class CompiledSweep(ScipySweep):
         ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
         loop = getattr(COMPILED, f"ebboost_around_{_real(values.dtype)}")
         by_threads(loop, ends, (*nodes, missing, stride, *addresses(*out)))
+
+
+class CompiledArranged(Arranged):
+    """Vectors in a :class:`Layout`."""
+
+    def __init__(self, sweep: CompiledSweep, dtype: np.dtype[Any]) -> None:
+        super().__init__(sweep)
+        self._layout = sweep.layout(dtype)
+        self._real = _real(dtype)
+
+    def positions(self, nodes: IntArray) -> IntArray:
+        """Return where vectors have the numbers of some nodes."""
+        return self._layout.order.position[nodes].astype(np.int64)
+
+    def work(self, count: int, dtype: np.dtype[Any]) -> Vector:
+        """Return ``count`` vectors to write to."""
+        return np.zeros((count, self._layout.size), dtype)
+
+    def arrange(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector."""
+        self._layout.arrange_into(vector, out)
+
+    def restore(self, vector: Vector) -> Vector:
+        """Return numbers of nodes."""
+        out = np.empty(self._layout.n_nodes, vector.dtype)
+        self._layout.restore(vector, out)
+        return out
+
+    def renew(self, vector: Vector) -> None:
+        """Have a vector swept as it is: where it is followed by sums, add these up."""
+        if self._layout.sums_at:
+            self._layout.run(f"{self._real}_renew", self._layout.sums_at, *addresses(vector))
+
+    def sweep(self, v: Vector, out: Vector, scale: Vector, keep: Vector, source: Vector) -> None:
+        """Write scale∘(A v) + keep∘v + source to ``out``."""
+        name = f"{self._real}_narrow_{self._layout.bits}"
+        self._layout.run(name, *self._layout.edges, *addresses(scale, keep, source, v, out))
+
+    def sums(self, residual: Array, scaled: Array, image: Array, size: Array) -> Array:
+        """Return the sums of an iteration of conjugate gradients: r·s, s·image and |size∘r|²."""
+        sums = np.empty(3)
+        vectors = addresses(residual, scaled, image, size, sums)
+        COMPILED.ebboost_solve_sums(self._layout.n_nodes, *vectors)
+        return sums
+
+    def advance(
+        self, beta: float, step: float, inverse: Array, newest: Array, *state: Array
+    ) -> None:
+        """Take a step of conjugate gradients: ``state`` is s, direction, image, z and residual."""
+        vectors = addresses(inverse, newest, *state)
+        COMPILED.ebboost_solve_advance(self._layout.n_nodes, beta, step, *vectors)
 
 
 class CompiledSteps(Steps):

@@ -81,6 +81,10 @@ class Sweep(ABC):
         z, length = conjugate_gradients(multiply, right, partial(np.multiply, inverse), *check)
         return z, float(length)
 
+    def arranged(self, dtype: np.dtype[Any]) -> "Arranged":
+        """Return the order in which vectors of a float type are swept."""
+        return Arranged(self)
+
     def with_halo(self, values: AnyArray) -> AnyArray:
         """Return values of all nodes that are neighbours of rows: of these too if all are here."""
         return values
@@ -90,6 +94,55 @@ class Sweep(ABC):
         if len(values) != self.n_nodes:
             expected = f"a row for each of the {self.n_nodes} nodes"
             raise ValueError(f"Scores must have {expected}, got shape {values.shape}.")
+
+
+class Arranged:
+    """Vectors of numbers of nodes in the order in which they are swept: here that of the nodes."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+
+    def positions(self, nodes: IntArray) -> IntArray:
+        """Return where vectors have the numbers of some nodes."""
+        return nodes
+
+    def work(self, count: int, dtype: np.dtype[Any]) -> Vector:
+        """Return ``count`` vectors to write to."""
+        return np.zeros((count, self._sweep.n_nodes), dtype)
+
+    def arrange(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector."""
+        out[:] = vector
+
+    def restore(self, vector: Vector) -> Vector:
+        """Return a copy as numbers of nodes."""
+        return vector.copy()
+
+    def renew(self, vector: Vector) -> None:
+        """Have a vector swept as it is, after some of its entries have changed."""
+
+    def sweep(self, v: Vector, out: Vector, scale: Vector, keep: Vector, source: Vector) -> None:
+        """Write scale∘(A v) + keep∘v + source to ``out``."""
+        self._sweep(v, scale, keep, source, out=out)
+
+    def sums(self, residual: Array, scaled: Array, image: Array, size: Array) -> Array:
+        """Return the sums of an iteration of conjugate gradients: r·s, s·image and |size∘r|²."""
+        sized = size * residual
+        pairs = ((residual, scaled), (scaled, image), (sized, sized))
+        return np.array([(one * other).sum() for one, other in pairs])
+
+    def advance(
+        self, beta: float, step: float, inverse: Array, newest: Array, *state: Array
+    ) -> None:
+        """Take a step of conjugate gradients: ``state`` is s, direction, image, z and residual."""
+        scaled, direction, image, z, residual = state
+        direction *= beta
+        direction += scaled
+        image *= beta
+        image += newest
+        z += step * direction
+        residual -= step * image
+        np.multiply(inverse, residual, out=scaled)
 
 
 class Steps:
@@ -146,6 +199,9 @@ class ScipySweep(Sweep):
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
         out[...] = self.adjacency_in(v.dtype) @ v
         add_terms(out, v, terms)
+
+    def release(self) -> None:
+        """Free vectors that only speed up further sweeps."""
 
     def adjacency_in(self, dtype: np.dtype[Any]) -> sparse.csr_array:
         """Return the adjacency in a float type, converted once."""

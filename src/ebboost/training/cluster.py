@@ -144,12 +144,16 @@ def check_results(trainer: Trainer, results: Sequence[WorkerResult]) -> None:
         vars(own).update(vars(remote))
 
 
-def needs_all_nodes(settings: Settings, data: FitData) -> str | None:
-    """The argument for which the nodes cannot be divided among workers, if any."""
+def needs_all_nodes(settings: Settings, data: FitData, is_sharded: bool = False) -> str | None:
+    """The argument for which the nodes cannot be divided among workers, if any.
+
+    If not ``is_sharded``, labels are on the client, too.
+    """
     graphs = data.graph.values() if isinstance(data.graph, dict) else [data.graph]
-    for name in ("groups", "time", "init_model"):
-        if getattr(data, name) is not None:
-            return f"{name}="
+    if data.init_model is not None:
+        return "init_model="
+    if data.causal or (data.time is not None and not is_sharded):
+        return "causal=True" if data.causal else "time="
     if any(getattr(graph, "groups", None) is not None for graph in graphs):
         return "a graph of groups"
     if any(getattr(graph, "outgoing", None) is not None for graph in graphs):

@@ -12,7 +12,8 @@ import numpy as np
 
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses.base import initial_scores
-from ebboost.data.types import Array, IntArray
+from ebboost.data.types import Array
+from ebboost.graph import Graph, Groups
 from ebboost.training.problem import Problem
 
 # τ/λ of the field on a graph of groups; that of Belgian postcodes, by search, is .12.
@@ -34,7 +35,7 @@ class GroupEffects(NamedTuple):
         return LatentField(float(f"{precision:.3g}"), float(f"{RATIO * precision:.3g}"))
 
 
-def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
+def group_effects(problem: Problem, groups: Groups[Graph]) -> GroupEffects:
     """Return the group effects of the first output of the labels."""
     labels = problem.labels.labels
     loss = problem.output.loss
@@ -43,10 +44,10 @@ def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
     error = (-loss.gradient(start, labels.target) * labels.weight[:, None])[:, 0]
     curvature = np.broadcast_to(loss.curvature(start, labels.target), labels.target.shape)[:, 0]
     curvature = curvature * labels.weight
-    group = group_of[labels.nodes]
+    group = groups.group_of[labels.nodes]
 
     def sums(values: Array) -> Array:
-        return np.bincount(group, values).astype(np.float64)
+        return np.bincount(group, values, groups.graph.n_nodes).astype(np.float64)
 
     own = sums(error**2)
     shared = float((sums(error) ** 2 - own).sum())
@@ -62,7 +63,7 @@ def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
 def default_field(problem: Problem) -> LatentField:
     """Return the default field, its strengths in units of the mean curvature at the start."""
     if problem.graph is not None and problem.graph.groups is not None:
-        return group_effects(problem, problem.graph.groups.group_of).field
+        return group_effects(problem, problem.graph.groups).field
     labels = problem.labels.labels
     offset = None if problem.offset is None else problem.offset[labels.nodes]
     loss = problem.output.loss

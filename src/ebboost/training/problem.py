@@ -272,7 +272,7 @@ def fold_labels(
     in_time = time is not None and n_folds > 0 and evaluation is None
     if time is not None:
         if in_time:
-            fold = _blocks_in_time(time[nodes], settings.validation_fraction, n_folds)
+            fold = blocks_in_time(time[nodes], settings.validation_fraction, n_folds)
             origin = _forecast_origin(time, nodes)
             is_earlier = (fold < 0) & (time[nodes] < origin)
             if not classes and is_earlier.any():
@@ -291,8 +291,8 @@ def fold_labels(
     return LabelFolds(labels, weight, fold, evaluation, in_time, later)
 
 
-def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> IntArray:
-    """The block of each of the latest labels, −1 for the others."""
+def blocks_in_time(time: Array, fraction: float, n_blocks: int) -> IntArray:
+    """Return the block of each of the latest labels, −1 for the others."""
     share = min(fraction * n_blocks, max(fraction, defaults.MAX_SHARE_IN_TIME))
     fold = latest_blocks(time, share, n_blocks)
     n_earlier = int((fold < 0).sum())

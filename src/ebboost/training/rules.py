@@ -47,7 +47,7 @@ def _labels_are_correlated(problem: Problem, graph: Graph) -> bool:
     """Whether labels of neighbours or, with groups, of one group are correlated."""
     labels = problem.labels.labels
     if graph.groups is not None:
-        standard_errors = group_effects(problem, graph.groups.group_of).standard_errors
+        standard_errors = group_effects(problem, graph.groups).standard_errors
     else:
         correlation = neighbor_correlation(graph, labels.nodes, labels.target)
         standard_errors = correlation * np.sqrt(problem.n_labels)

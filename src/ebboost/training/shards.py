@@ -16,9 +16,10 @@ from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import Relations, read_relations, split_ids
+from ebboost.backends.dask.groups import RowGroups
 from ebboost.backends.dask.nearest import NearestRows
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
-from ebboost.backends.dask.worker import communicator
+from ebboost.backends.dask.worker import communicator, release_memory
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import DELAUNAY, coordinate_columns, first_neighbors
 from ebboost.data.labels import Labels
@@ -26,12 +27,13 @@ from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import sampled, shard, total_rows
 from ebboost.data.table import Table
-from ebboost.graph import Graph
+from ebboost.graph import Graph, ParquetGraph
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import ClassOutput
 from ebboost.model.shards import NodeShard, Shards, SpreadShard, SpreadShards
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import threads
+from ebboost.training import defaults
 from ebboost.training.cluster import (
     Task,
     WorkerResult,
@@ -46,13 +48,13 @@ from ebboost.training.cluster import (
     worker_settings,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, LabelFolds, Problem, check_offset
+from ebboost.training.problem import FitData, LabelFolds, Problem, blocks_in_time, check_offset
 from ebboost.training.relations import check_relation_strengths, choose_strengths
 from ebboost.training.settings import Settings
 from ebboost.training.spread import estimate_spread
 from ebboost.training.trainer import Trainer, count_folds
 
-COLUMNS = ("y", "sample_weight", "offset", "exposure")
+COLUMNS = ("y", "sample_weight", "offset", "exposure", "time")
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,14 @@ class ShardResult(WorkerResult):
 
 def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> FittedState:
     """Train on the workers that hold the rows of X and read the edges, or find nearest rows."""
-    if relations is None:
-        relations = {None: nearest_of(data, trainer.settings.neighbors)}
-    elif data.coordinates is not None:
+    if data.graph is not None and data.coordinates is not None:
         raise ValueError("graph and coordinates exclude each other: pass one of them.")
+    if data.groups is not None:
+        relations = {None: groups_of(data)}
+    elif relations is None:
+        relations = {None: nearest_of(data, trainer.settings.neighbors)}
     check_supported(trainer, data, relations)
+    data = data._replace(time=_column_of(data.X, "time", data.time))
     settings = trainer.settings
     seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
     cluster = Cluster(data.X)
@@ -172,18 +177,34 @@ def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> No
     settings = trainer.settings
     check_relation_strengths(settings.relations, None if None in relations else relations)
     checkpoint_of(trainer)
-    if not is_dask(data.X):
-        raise ValueError(
-            "graph is a ParquetGraph: X must be a Dask dataframe or array. For a table in memory "
-            "use Graph.from_parquet."
-        )
     check_learner(settings)
-    reason = needs_all_nodes(settings, data)
+    reason = needs_all_nodes(settings, data, is_sharded=True)
     if settings.class_weight == "balanced":
         reason = "class_weight='balanced'"
     if reason is not None:
         kind = "coordinates on a cluster" if data.coordinates is not None else "a ParquetGraph"
         raise ValueError(f"{reason} is not supported with {kind}: use an eb.Graph.")
+
+
+def groups_of(data: FitData) -> RowGroups:
+    """Return the groups of the rows, with the graph between them."""
+    graph = data.graph
+    if data.coordinates is not None or not isinstance(graph, Graph | ParquetGraph | None):
+        raise ValueError("groups takes one graph of the groups, no coordinates or relations.")
+    if isinstance(graph, ParquetGraph) and is_dask(graph.ids):
+        (ids,) = gathered(graph.ids)
+        graph = graph.with_ids(np.asarray(ids))
+    return RowGroups(_column_of(data.X, "groups", data.groups), graph)
+
+
+def _column_of(X: Any, argument: str, column: Any) -> Any:
+    """A column of X by its name, or as it was passed."""
+    if not isinstance(column, str):
+        return column
+    names = list(getattr(X, "columns", ()))
+    if column not in names:
+        raise ValueError(f"{argument}={column!r} is not a column of X; there are {names}.")
+    return X[column]
 
 
 def nearest_of(data: FitData, neighbors: int | str) -> NearestRows:
@@ -250,6 +271,7 @@ def _read_in_worker(
         starts = [start for start, _ in membership.partition.ranges[workers.rank]]
         reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
     table = replace(table, values=np.asarray(table.values))
+    release_memory()
     return ShardTable(reader, table, blocks[0][:0])
 
 
@@ -334,9 +356,19 @@ def prepare_shard(
     if not n_labels:
         raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
     n_folds = count_folds(settings, n_labels, table, evaluation is not None)
-    fraction = settings.validation_fraction if evaluation is None else 0.0
-    fold = _folds(partition.positions(workers.rank)[nodes], n_folds, fraction, seed)
-    folds = LabelFolds(labels, weight, fold, evaluation).convert(partial(shard, workers=workers))
+    has_time = data.time is not None
+    if has_time and n_folds > 1 and settings.n_folds == "auto":
+        n_folds = 1 if evaluation is not None else defaults.FOLDS_IN_TIME
+    in_time = has_time and n_folds > 0 and evaluation is None
+    if in_time:
+        time = checks.time_column(data.time, table)[nodes]
+        fold = blocks_in_time(shard(time, workers), settings.validation_fraction, n_folds)
+    else:
+        fraction = 0.0 if has_time or evaluation is not None else settings.validation_fraction
+        drawn = 1 if has_time else n_folds
+        fold = _folds(partition.positions(workers.rank)[nodes], drawn, fraction, seed)
+    folds = LabelFolds(labels, weight, fold, evaluation, in_time)
+    folds = folds.convert(partial(shard, workers=workers))
     log_link = output.loss.log_link
     column = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
     offset = shard(column, workers)
@@ -382,9 +414,12 @@ def _without_nodes(state: FittedState) -> FittedState:
     rows: dict[str, Any] = {name: np.asarray(getattr(state, name))[:0] for name in names}
     labels = state.labels
     labels = Labels(labels.nodes[:0], np.asarray(labels.target)[:0], np.asarray(labels.weight)[:0])
+    graph = Graph(sparse.csr_array((0, 0)))
+    if state.graph is not None and state.graph.groups is not None:
+        graph = Graph.from_groups([], state.graph.groups.graph)
     return replace(
         state,
-        graph=Graph(sparse.csr_array((0, 0))),
+        graph=graph,
         labels=labels,
         offset=None if state.offset is None else np.zeros((0, 1)),
         validation=ValidationRecord.empty(rows["raw_predictions"].shape[1]),

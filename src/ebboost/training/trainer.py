@@ -14,6 +14,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import gathered, is_dask
+from ebboost.backends.dask.edges import open_graphs
 from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import first_neighbors
@@ -64,8 +65,11 @@ class Trainer:
 
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
+        if not is_dask(data.X):
+            data = data._replace(graph=open_graphs(data.graph, data.X, data.groups is not None))
         relations = as_parquet_relations(data.graph)
-        if relations is not None or (is_dask(data.X) and data.coordinates is not None):
+        is_divided = data.coordinates is not None or data.groups is not None
+        if relations is not None or (is_dask(data.X) and is_divided):
             # Imported when used: it needs Dask.
             from ebboost.training.shards import fit_shards
 

@@ -62,7 +62,8 @@ def test_any_worker_reads_any_part(tmp_path, n_nodes, count, weighted, kind):
         (["x", "x", "z"], "ids has one id twice, at the rows 0 and 1"),
         (["x", "y", "q"], "ids has no node 'z', the end of an edge"),
         ([0, 1, 2], "holds text, but ids holds integers"),
-        (None, "must hold integers 0"),
+        (["x", None, "z"], "ids has no id at row 1"),
+        (None, r"must hold positions of rows, integers from 0, got 'x'. For ids pass ParquetGr"),
     ],
 )
 def test_wrong_ids_are_rejected(tmp_path, ids, message):

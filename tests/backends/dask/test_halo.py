@@ -15,7 +15,7 @@ from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smooth
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import shard
 from ebboost.data.table import Table
-from ebboost.propagation import SparseSolver
+from ebboost.propagation import SparseSolver, _compiled, sweep_on
 from ebboost.testing import graphs
 from tests.backends.dask.threads import in_threads, random_partition
 
@@ -133,3 +133,36 @@ def test_columns_of_neighbours_are_those_of_one_process(graph, count, seed):
     np.testing.assert_allclose(
         partition.join(in_threads(count, work)), columns(X, graph), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_one_column_of_a_dense_graph_is_swept_and_solved_as_in_one_process(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(_compiled, "COMPILED", None)
+    random = np.random.default_rng(0)
+    points = np.sort(random.random(12_000))[:, None] + 0.001 * random.random((12_000, 2))
+    graph = eb.Graph.build_knn(points, k=10)
+    assert not compiled or sweep_on(graph.adjacency).order.rows is not None  # sums are shared
+    partition, build = sharded(graph, 2, 0)
+    vectors = random.normal(size=(2, graph.n_nodes))
+    diagonal = graph.degrees + 0.5
+    system = (diagonal, 1.0 / diagonal, np.ones_like(diagonal))
+    smoother = eb.Laplacian(1.0, 3)
+
+    def work(workers):
+        own = build(workers)
+        local = [partition.select(workers.rank, vector) for vector in (*vectors, *system)]
+        operator = smoother.operator(own)
+        part = tuple(local[2:])
+        solutions = [own.adjacency.conjugate_gradients(one, part, 1e-9, 500) for one in local[:2]]
+        smoothed = [operator.apply(local[0].astype(kind)) for kind in (np.float32, np.float64)]
+        return [np.asarray(one) for one in (*(z for z, _ in solutions), *smoothed)]
+
+    results = [partition.join(parts) for parts in zip(*in_threads(2, work), strict=True)]
+    sweep = sweep_on(graph.adjacency)
+    for vector, solution in zip(vectors, results, strict=False):
+        residual = diagonal * solution - sweep(solution) - vector
+        assert np.linalg.norm(residual) < 1e-8
+    expected = smoother.operator(graph).apply(vectors[0])
+    np.testing.assert_allclose(results[2], expected, atol=1e-5)
+    np.testing.assert_allclose(results[3], expected, atol=1e-12)

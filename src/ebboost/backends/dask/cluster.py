@@ -54,6 +54,8 @@ class Cluster:
     """A Dask dataframe or array spread over workers; row i of its blocks in order is node i."""
 
     def __init__(self, X: TableLike) -> None:
+        if not is_dask(X):
+            raise TypeError(f"X must be a Dask dataframe or array, got {type(X)}.")
         try:
             import distributed
         except ImportError:
@@ -137,6 +139,11 @@ class Cluster:
         if is_dask(values):
             return self._split_blocks(name, values)
         array = np.asarray(values)
+        if not array.ndim:
+            raise TypeError(
+                f"{name} must be a Dask column, or an array with {self.n_rows} entries, got "
+                f"{values!r}."
+            )
         if len(array) != self.n_rows or (array.ndim > 1 and name != "coordinates"):
             raise ValueError(f"{name} must have {self.n_rows} entries, got shape {array.shape}.")
         parts = [self.partition.select(rank, array) for rank in range(len(self.blocks))]

@@ -9,7 +9,7 @@ XGBoost's sums 0.4 ms, these 0.1 ms, and a round with a field makes dozens.
 import socket
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -67,6 +67,25 @@ class Collective(ABC):
         return float(self.allreduce(np.array([number if self.rank == 0 else 0.0]))[0])
 
 
+class SingleProcess(Collective):
+    """One process with all nodes: what is read or computed in shards is read or computed here."""
+
+    rank = 0
+    count = 1
+
+    def allreduce(self, values: AnyRows) -> AnyRows:
+        """Return the values."""
+        return values
+
+    def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
+        """Return nothing: there are no others."""
+        return []
+
+    def allgather_objects(self, value: object) -> list[Any]:
+        """Return the object."""
+        return [value]
+
+
 class DaskCollective(Collective):
     """The workers of a fit on a Dask cluster; made inside XGBoost's ``CommunicatorContext``."""
 
@@ -93,6 +112,8 @@ class DaskCollective(Collective):
     def open(self, sockets: dict[int, Any]) -> None:
         """Use these connections, by rank."""
         self._sockets = sockets
+        # A small message is read by one call of the system.
+        self._readers = {rank: one.makefile("rb", BUFFERED) for rank, one in sockets.items()}
         self._sender = ThreadPoolExecutor(1, "ebboost-send")
 
     def _connect(
@@ -105,7 +126,7 @@ class DaskCollective(Collective):
             sockets[rank].sendall(fit + struct.pack("<q", self.rank))
         while len(sockets) < self.count - 1:
             accepted = self._secure(listener.accept()[0], True)
-            greeting = bytes(self._read(accepted, len(fit) + 8))
+            greeting = bytes(self._read(accepted.recv_into, len(fit) + 8))
             if greeting.startswith(fit):  # somebody else's connection otherwise
                 sockets[struct.unpack("<q", greeting[-8:])[0]] = accepted
         return sockets
@@ -158,22 +179,26 @@ class DaskCollective(Collective):
             content = np.ascontiguousarray(array)
             shape = (array.ndim, *array.shape, *(0,) * (6 - array.ndim))
             header = HEADER.pack(array.dtype.str.encode(), *shape)
-            self._sockets[rank].sendall(header)
-            self._sockets[rank].sendall(content.data.cast("B") if content.size else b"")
+            if content.nbytes <= BUFFERED:
+                self._sockets[rank].sendall(header + content.tobytes())
+            else:
+                self._sockets[rank].sendall(header)
+                self._sockets[rank].sendall(content.data.cast("B"))
 
     def _receive(self, rank: int) -> AnyRows:
-        header = self._read(self._sockets[rank], HEADER.size)
+        header = self._read(self._readers[rank].readinto, HEADER.size)
         kind, n_dimensions, *shape = HEADER.unpack(header.data)
         dtype = np.dtype(kind.rstrip(b"\0").decode())
         lengths = shape[:n_dimensions]
-        content = self._read(self._sockets[rank], int(np.prod(lengths)) * dtype.itemsize)
+        n_bytes = int(np.prod(lengths)) * dtype.itemsize
+        content = self._read(self._readers[rank].readinto, n_bytes)
         return content.view(dtype).reshape(lengths)
 
-    def _read(self, connection: socket.socket, n_bytes: int) -> NDArray[np.uint8]:
+    def _read(self, read_into: Callable[..., int], n_bytes: int) -> NDArray[np.uint8]:
         content = np.empty(n_bytes, dtype=np.uint8)
         view = content.data
         while view:
-            n_read = connection.recv_into(view)
+            n_read = read_into(view)
             if not n_read:
                 raise ConnectionError("a worker has closed its connection")
             view = view[n_read:]
@@ -182,5 +207,5 @@ class DaskCollective(Collective):
     def close(self) -> None:
         """Close the connections."""
         self._sender.shutdown(wait=False, cancel_futures=True)
-        for connection in self._sockets.values():
+        for connection in (*self._readers.values(), *self._sockets.values()):
             connection.close()

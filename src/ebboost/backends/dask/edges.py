@@ -1,7 +1,6 @@
 """A worker's part of a graph in Parquet files: edges are read, mapped to nodes, and exchanged."""
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,19 +8,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.backends.dask.cluster import Cluster
-from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.collections import gathered
+from ebboost.backends.dask.collectives import Collective, SingleProcess
+from ebboost.backends.dask.groups import RowGroups, ShardRows
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.nearest import NearestRows, nearest_rows
 from ebboost.backends.dask.sharding import Partition, shard_graph
-from ebboost.graph import ParquetGraph, merge_directions, mixed_adjacency, node_positions
+from ebboost.data.lazy import temporary_array, to_file
+from ebboost.data.parquet import ParquetTable
+from ebboost.graph import Graph, ParquetGraph, as_parquet_relations, mixed_adjacency, node_positions
+from ebboost.graph.ids import as_id_array, is_missing
+from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory, index_type
 
 Positions = NDArray[np.int64]
-#: Edges that a worker reads and sends, and merges with their other direction, at a time.
+#: Edges that a worker reads and sends at a time.
 BLOCK = 1 << 17
-MERGED_AT_ONCE = 1 << 18
 
 
-Relations = Mapping[str | None, ParquetGraph | NearestRows]
+Relations = Mapping[str | None, ParquetGraph | NearestRows | RowGroups]
 #: Strengths of relations, from the graph of each.
 Choose = Callable[[Mapping[str, Any]], Any]
 
@@ -30,8 +34,8 @@ def split_ids(relations: Relations, cluster: Cluster) -> dict[str, Any]:
     """Return the ids of each worker's nodes, or its points, for each relation."""
     columns = {}
     for name, one in relations.items():
-        kind = "coordinates" if isinstance(one, NearestRows) else "ids"
-        columns[f"ids {name}"] = cluster.split(kind, one.ids)
+        kinds: dict[type, str] = {NearestRows: "coordinates", RowGroups: "groups"}
+        columns[f"ids {name}"] = cluster.split(kinds.get(type(one), "ids"), one.ids)
     return columns
 
 
@@ -41,7 +45,7 @@ def read_relations(
     partition: Partition,
     collective: Collective,
     choose: Choose,
-) -> tuple[ShardGraph, dict[str, float] | None]:
+) -> tuple[ShardGraph | ShardRows, dict[str, float] | None]:
     """Return this worker's part of a graph, of relations their sum by strengths, and these.
 
     ``columns`` has the ids of :func:`split_ids`, or points, which are taken out.
@@ -52,12 +56,50 @@ def read_relations(
         ids = columns.pop(f"ids {name}")
         if isinstance(graph, NearestRows):
             rows[name] = nearest_rows(ids, *workers, graph.neighbors)
+        elif isinstance(graph, RowGroups):
+            between = graph.graph
+            between = _open_graph(between) if isinstance(between, ParquetGraph) else between
+            return ShardRows.read(ids, between, collective), None
         else:
             rows[name] = read_rows(graph, ids, *workers)
     if None in rows:
         return shard_graph(rows[None], *workers), None
     strengths = choose({name: shard_graph(one, *workers) for name, one in rows.items()})
     return shard_graph(mixed_adjacency(rows, strengths), *workers), strengths
+
+
+def open_graphs(graph: Any, X: Any, has_groups: bool = False) -> Any:
+    """Return a :class:`ParquetGraph`, or relations of them, as graphs of this process.
+
+    Read by the code of the workers. Next to a table in files the adjacency is in a file too. If the
+    rows of X ``has_groups``, nodes are groups, else rows.
+    """
+    relations = as_parquet_relations(graph)
+    if relations is None or X is None:
+        return graph
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    where = (None if has_groups else int(n_rows), isinstance(X, ParquetTable))
+    opened = {name: _open_graph(one, *where) for name, one in relations.items()}
+    return opened.get(None, opened)
+
+
+def _open_graph(graph: ParquetGraph, n_nodes: int | None = None, on_disk: bool = False) -> Graph:
+    edges = graph.edges
+    if graph.ids is None and n_nodes is None:
+        source, target = edges.ends
+        return Graph.from_parquet(edges.path, source=source, target=target, weight=edges.weight)
+    ids = None if graph.ids is None else as_id_array(gathered(graph.ids)[0], "ids")
+    if ids is not None and ids.size != (n_nodes or ids.size):
+        raise ValueError(f"ids must have {n_nodes} entries, one for each row of X, got {ids.size}.")
+    n_nodes = n_nodes if ids is None else ids.size
+    assert n_nodes is not None
+    partition = Partition((((0, n_nodes),),))
+    rows = read_rows(graph, ids, partition, SingleProcess(), on_disk)
+    if rows.data.dtype != np.float64:
+        new_array = _new_file if on_disk else in_memory
+        rows.data = new_array("data", np.dtype(np.float64), rows.nnz)
+        rows.data[:] = 1.0
+    return Graph(rows, ids)
 
 
 def read_graph(
@@ -68,44 +110,81 @@ def read_graph(
 
 
 def read_rows(
-    graph: ParquetGraph, ids: NDArray[Any] | None, partition: Partition, collective: Collective
+    graph: ParquetGraph,
+    ids: NDArray[Any] | None,
+    partition: Partition,
+    collective: Collective,
+    on_disk: bool = False,
 ) -> sparse.csr_array:
-    """Return the rows of this worker's nodes, with a column for every node."""
+    """Return the rows of this worker's nodes, with a column for every node.
+
+    ``on_disk``: entries are in temporary files, from the first to the last. Unit weights are int8.
+    """
     find = None if ids is None else Directory(ids, partition, collective)
-    # Own node and neighbour, of edges from the node and of edges to it.
-    ends: list[list[Positions]] = [[], []]
-    weights: list[list[NDArray[np.float64]]] = [[], []]
-    kind = np.int32 if partition.n_nodes < 2**31 else np.int64
     is_weighted = graph.edges.weight is not None
+    n_nodes = partition.n_nodes
+    kind = index_type(RowEntries.width(n_nodes, is_weighted))
+    counts = np.zeros(partition.lengths[collective.rank], dtype=np.int64)
+    received = Received(max(AT_ONCE, counts.size), on_disk)
     for source, target, weight in _blocks(graph, partition, collective, find):
-        for way, (own, other) in enumerate([(source, target), (target, source)]):
+        for own, other in ((source, target), (target, source)):
             rank, row = partition.locate(own)
-            pairs = np.column_stack([row, other]).astype(kind)
+            column = other + n_nodes if is_weighted and own is target else other
+            pairs = np.column_stack([row, column]).astype(kind)
             to_ranks = [np.flatnonzero(rank == one) for one in range(collective.count)]
-            ends[way] += collective.alltoall([pairs[rows] for rows in to_ranks])
+            parts = [collective.alltoall([pairs[rows] for rows in to_ranks])]
             if is_weighted:
-                weights[way] += collective.alltoall([weight[rows] for rows in to_ranks])
-    shape = (partition.lengths[collective.rank], partition.n_nodes)
-    if is_weighted:
-        ways = [_matrix(*way, shape) for way in zip(ends, weights, strict=True)]
-        # Both directions as one matrix, merged some rows at a time.
-        ends_of_rows = np.linspace(0, shape[0], 2 + ways[0].nnz // MERGED_AT_ONCE).astype(int)
-        chunks = [merge_directions(*(way[a:b] for way in ways)) for a, b in pairwise(ends_of_rows)]
-        return sparse.vstack(chunks, format="csr")
-    both = [*ends.pop(), *ends.pop()]
-    rows = _matrix(both, None, shape)
-    rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
-    return rows
+                parts.append(collective.alltoall([weight[rows] for rows in to_ranks]))
+            for part in parts[0]:
+                np.add.at(counts, part[:, 0], 1)
+            received.add(parts)
+    entries = RowEntries(counts, n_nodes, is_weighted, _new_file if on_disk else in_memory)
+    for pairs, *weights in received.take():
+        entries.write(pairs[:, 0], pairs[:, 1], *weights)
+    start = entries.merge()
+    n_entries = int(start[-1])
+    data = np.ones(n_entries, np.int8) if entries.weights is None else entries.weights[:n_entries]
+    arrays = (data, entries.columns[:n_entries], start.astype(entries.index))
+    return sparse.csr_array(arrays, shape=(counts.size, n_nodes))
 
 
-def _matrix(
-    pairs: list[Positions], weights: list[NDArray[np.float64]] | None, shape: tuple[int, int]
-) -> sparse.csr_array:
-    """A matrix of rows and columns, which are freed; repeats are added up, or True."""
-    rows, columns = (np.concatenate([part[:, end] for part in pairs]) for end in (0, 1))
-    pairs.clear()
-    data = np.ones(rows.size, bool) if weights is None else np.concatenate(weights)
-    return sparse.coo_array((data, (rows, columns)), shape).tocsr()
+def _new_file(part: str, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+    return temporary_array((size, 1), dtype)[:, 0]
+
+
+class Received:
+    """Pairs of own row and column, and weights, that other workers have sent."""
+
+    def __init__(self, n_at_once: int, on_disk: bool) -> None:
+        self._n_at_once = n_at_once
+        self._on_disk = on_disk
+        self._blocks: list[list[NDArray[Any]]] = []
+        self._newest: list[list[list[NDArray[Any]]]] = []
+        self._n_newest = 0
+
+    def add(self, parts: list[list[NDArray[Any]]]) -> None:
+        """Keep the messages of all workers: their pairs and, where edges have some, weights."""
+        self._newest.append(parts)
+        self._n_newest += sum(map(len, parts[0]))
+        if self._n_newest >= self._n_at_once:
+            self._join()
+
+    def _join(self) -> None:
+        columns = zip(*self._newest, strict=True)
+        block = [np.concatenate([one for parts in column for one in parts]) for column in columns]
+        self._newest.clear()
+        self._n_newest = 0
+        if self._on_disk:
+            block = [to_file(part.reshape(len(part), -1)) for part in block]
+        self._blocks.append(block)
+
+    def take(self) -> Iterator[list[NDArray[Any]]]:
+        """Yield pairs and weights of many edges each, which are freed."""
+        if self._newest:
+            self._join()
+        while self._blocks:
+            pairs, *weights = self._blocks.pop()
+            yield [pairs, *(weight.reshape(-1) for weight in weights)]
 
 
 def _blocks(
@@ -122,7 +201,7 @@ def _blocks(
         if find is not None:
             positions = np.split(find(np.concatenate(ends), names[0]), 2)
         else:
-            positions = [node_positions(*pair) for pair in zip(ends, names, strict=True)]
+            positions = [_as_positions(*pair) for pair in zip(ends, names, strict=True)]
         for end, name in zip(positions, names, strict=True):
             outside = np.flatnonzero((end < 0) | (end >= partition.n_nodes))
             if outside.size:
@@ -135,15 +214,28 @@ def _blocks(
         yield source[used], target[used], weight[used]
 
 
+def _as_positions(ends: NDArray[Any], name: str) -> Positions:
+    if ends.size and ends.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} must hold positions of rows, integers from 0, got {ends[0]!r}. For ids pass "
+            "ParquetGraph(path, ids=...), with the id of each row of X."
+        )
+    return node_positions(ends, name)
+
+
 class Directory:
     """Positions of nodes by id; each worker has those whose hash leads to it."""
 
     def __init__(self, ids: NDArray[Any], partition: Partition, collective: Collective) -> None:
         self._collective = collective
         self._kind = _kind(ids)
+        own = partition.positions(collective.rank)
+        if self._kind == "text":
+            missing = np.flatnonzero(np.frompyfunc(is_missing, 1, 1)(ids))
+            if missing.size:
+                raise ValueError(f"ids has no id at row {own[missing[0]]}: fill it in.")
         keys = _keys(ids)
         owner = keys[:, 0] % np.uint64(collective.count)
-        own = partition.positions(collective.rank)
         rows = [np.flatnonzero(owner == rank) for rank in range(collective.count)]
         keys = np.concatenate(collective.alltoall([keys[one] for one in rows]))
         positions = np.concatenate(collective.alltoall([own[one] for one in rows]))

@@ -4,7 +4,7 @@ The halo of a worker are the nodes of others that its own are connected to. Befo
 workers exchange the values of these nodes, and of no others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.once import lazy_property
 from ebboost.data.sharded import shard
-from ebboost.propagation import Sweep, System, Terms, add_terms, sweep_on
+from ebboost.propagation import Arranged, Steps, Sweep, System, Terms, add_terms, sweep_on
 
 Positions = NDArray[np.int64]
 
@@ -47,8 +47,11 @@ class Halo:
 
     def values(self, own: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values of the nodes of the halo, rank after rank."""
-        own = np.asarray(own)
-        messages = {rank: own[nodes] for rank, nodes in self.sent.items()}
+        return self.exchange(np.asarray(own), self.sent)
+
+    def exchange(self, vector: NDArray[Any], sent: dict[int, Positions]) -> list[NDArray[Any]]:
+        """Return the values of the halo, of a vector with those to send at some positions."""
+        messages = {rank: vector[positions] for rank, positions in sent.items()}
         self.collective.halo_sent += sum(array.nbytes for array in messages.values())
         return self.collective.exchange(messages, list(self.received))
 
@@ -118,6 +121,8 @@ class ShardSweep(Sweep):
         self.halo = halo
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
+        self._vectors: dict[np.dtype[Any], HaloVectors] = {}
+        self._system: tuple[System, NDArray[Any]] | None = None
 
     @lazy_property
     def _local(self) -> Any:
@@ -148,7 +153,21 @@ class ShardSweep(Sweep):
 
     def _write(self, v: NDArray[Any], out: NDArray[Any], terms: Terms) -> None:
         out[...] = self._local(self.halo.extend(v))[: self.n_nodes]
+        self._local.release()  # steps and solves have vectors of their own
         add_terms(out, v, terms)
+
+    def steps(
+        self, root: NDArray[Any], scale: NDArray[Any], keep: NDArray[Any], alpha: float, count: int
+    ) -> "ShardSteps":
+        """Return the map of scores that :class:`Steps` describes."""
+        return ShardSteps(self, (root, scale, keep), alpha, count)
+
+    def vectors(self, dtype: np.dtype[Any]) -> "HaloVectors":
+        """Return the order of vectors in which sweeps one after the other are fastest."""
+        if dtype not in self._vectors:
+            order = self._local.arranged(dtype)
+            self._vectors[dtype] = HaloVectors(order, dtype, self.halo, self.n_nodes)
+        return self._vectors[dtype]
 
     def conjugate_gradients(
         self, right: NDArray[np.float64], system: System, target: float, max_iter: int
@@ -159,28 +178,38 @@ class ShardSweep(Sweep):
         taken at once.
         """
         workers = self.halo.collective
-        residual, diagonal, inverse, size = (np.array(vector) for vector in (right, *system))
-        z, direction, image = np.zeros((3, residual.size))
+        vectors = self.vectors(np.dtype(np.float64))
+        if self._system is None or self._system[0] is not system:
+            # Many right-hand sides have one system.
+            rows = vectors.new(3) if self._system is None else self._system[1]
+            vectors.arrange(rows, *system)
+            self._system = (system, rows)
+        diagonal, inverse, size = self._system[1]
+        # The last is not 0 behind the nodes, and so of no other use.
+        newest, scaled, direction, image, z, residual, zero, minus = vectors.work(8)
+        # At nodes of the halo all of these are 0, but for what is received before a sweep.
+        vectors.arrange((residual,), right)
+        np.multiply(inverse, residual, out=scaled)
+        minus[:] = -1.0
+        for vector in (zero, direction, image, z):
+            vector[:] = 0.0
+        loops = vectors.arranged
         previous = np.inf
         step = 1.0
         for iteration in range(max_iter + 1):
-            scaled = inverse * residual
-            scaled_image = diagonal * scaled - np.asarray(self(scaled))
-            sized = size * residual
-            pairs = ((residual, scaled), (scaled, scaled_image), (sized, sized))
-            sums = workers.allreduce(np.array([(one * other).sum() for one, other in pairs]))
+            vectors.receive(scaled)
+            loops.sweep(scaled, newest, minus, diagonal, zero)
+            newest[vectors.received] = 0.0
+            sums = workers.allreduce(loops.sums(residual, scaled, newest, size))
             product, curvature = sums[:2].tolist()
             length = float(np.sqrt(sums[2]))
             if not length > target or iteration == max_iter:
                 break
             beta = product / previous
             step = product / (curvature - beta * product / step)
-            direction = scaled + beta * direction
-            image = scaled_image + beta * image
-            z += step * direction
-            residual -= step * image
+            loops.advance(beta, step, inverse, newest, scaled, direction, image, z, residual)
             previous = product
-        return shard(z, workers), length
+        return shard(vectors.restore(z), workers), length
 
     def with_halo(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values of own nodes followed by those of the halo."""
@@ -189,3 +218,83 @@ class ShardSweep(Sweep):
     def neighbor_statistics(self, *arguments: Any) -> None:
         """Write statistics over neighbours, of values with those of the halo."""
         self._local.neighbor_statistics(*arguments)
+
+
+class HaloVectors:
+    """Vectors with numbers of own nodes and of the halo, in the order in which they are swept."""
+
+    def __init__(self, arranged: Arranged, dtype: np.dtype[Any], halo: Halo, n_own: int) -> None:
+        self.arranged = arranged
+        self._halo = halo
+        self._n_own = n_own
+        self._dtype = dtype
+        self._sent = {rank: arranged.positions(nodes) for rank, nodes in halo.sent.items()}
+        #: Where the numbers of the halo are.
+        self.received = arranged.positions(np.arange(n_own, n_own + halo.size))
+        # Used again and again: fresh memory costs as much as a sweep.
+        self._work = self.new(0)
+        self._padded = np.zeros(n_own + halo.size, dtype)
+
+    def work(self, count: int) -> NDArray[Any]:
+        """Return vectors to write to, the same each time."""
+        if len(self._work) < count:
+            self._work = self.new(count)
+        return self._work[:count]
+
+    def new(self, count: int) -> NDArray[Any]:
+        """Return vectors of zeros."""
+        return self.arranged.work(count, self._dtype)
+
+    def arrange(self, rows: Iterable[NDArray[Any]], *own: NDArray[Any]) -> None:
+        """Write numbers of own nodes to vectors, with zeros for the halo."""
+        for vector, row in zip(own, rows, strict=True):
+            self._padded[: self._n_own] = vector
+            self.arranged.arrange(self._padded, row)
+
+    def receive(self, vector: NDArray[Any]) -> None:
+        """Write the numbers of the halo into a vector."""
+        parts = self._halo.exchange(vector, self._sent)
+        if parts:
+            vector[self.received] = np.concatenate(parts)
+        self.arranged.renew(vector)
+
+    def restore(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers of own nodes."""
+        return self.arranged.restore(vector)[: self._n_own]
+
+
+class ShardSteps(Steps):
+    """Steps whose vectors stay in the order of the sweeps from the first to the last."""
+
+    sweep: ShardSweep
+
+    def __init__(self, sweep: ShardSweep, vectors: Sequence[Any], alpha: float, count: int) -> None:
+        super().__init__(sweep, vectors, alpha, count)
+        self._terms: NDArray[Any] | None = None
+
+    def __call__(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores after the steps."""
+        self.sweep.check_rows(scores)
+        if scores.size != self.sweep.n_nodes:
+            return super().__call__(scores)
+        root, *terms = (np.asarray(vector) for vector in self.vectors(scores.dtype))
+        vectors = self.sweep.vectors(root.dtype)
+        v, source, other, scale, keep = vectors.work(5)
+        if root.dtype == np.float32:  # that of training
+            if self._terms is None:
+                self._terms = vectors.new(2)
+                vectors.arrange(self._terms, *terms)
+            scale, keep = self._terms
+        else:
+            vectors.arrange((scale, keep), *terms)
+        start = root * np.asarray(scores).reshape(-1)
+        vectors.arrange((v,), start)
+        start *= self.alpha
+        vectors.arrange((source,), start)
+        for _ in range(self.count):
+            vectors.receive(v)
+            vectors.arranged.sweep(v, other, scale, keep, source)
+            v, other = other, v
+        end = vectors.restore(v)
+        end /= root
+        return shard(end.reshape(scores.shape), self.sweep.halo.collective)

@@ -2,8 +2,9 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ebboost.backends.dask.cluster import Membership
@@ -46,6 +47,14 @@ def communicator(membership: Membership) -> Iterator[DaskCollective]:
             collective.close()
 
 
+def release_memory() -> None:
+    """Return memory that nothing uses to the system: that of files which were read above all."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # another system
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
 @contextmanager
 def reuse_memory() -> Iterator[None]:
     """Keep freed memory in the process during training.
@@ -53,11 +62,14 @@ def reuse_memory() -> Iterator[None]:
     Dask has its workers return memory to the system at once, so that every new array is cleared
     page by page: that took half the time of a round.
     """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc
+    # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_MMAP_MAX of glibc
+    trim_threshold, mmap_threshold, mmap_max = -1, -3, -4
+    release_memory()
     try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(trim_threshold, 1 << 30)
         libc.mallopt(mmap_threshold, 32 << 20)  # the largest that glibc accepts
+        libc.mallopt(mmap_max, 0)  # larger arrays: a tenth of a round of 5 million nodes
     except (OSError, AttributeError):  # another system
         yield
         return
@@ -67,6 +79,7 @@ def reuse_memory() -> Iterator[None]:
         usual = 128 << 10
         libc.mallopt(trim_threshold, int(os.environ.get("MALLOC_TRIM_THRESHOLD_") or usual))
         libc.mallopt(mmap_threshold, usual)
+        libc.mallopt(mmap_max, 65_536)
         libc.malloc_trim(0)
 
 

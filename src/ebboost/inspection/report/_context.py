@@ -14,6 +14,7 @@ from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Model, Validation
 from ebboost.inspection.model_checks import Check, calibration_check, residual_check
 from ebboost.model.inputs import fitted_table
+from ebboost.model.rows import require_nodes
 from ebboost.model.state import FittedState, GraphGain
 
 NO_VALIDATION = (
@@ -46,6 +47,7 @@ class Context:
     def from_model(cls, model: Model, X: TableLike) -> "Context":
         """Return the context of a fitted model; X is its table, if the model does not hold it."""
         state = diagnostics.fitted_state(model)
+        require_nodes(state)
         table = fitted_table(state, X)
         held_out = diagnostics.validation(state)
         plain = None
