@@ -204,7 +204,7 @@ def test_the_effect_of_the_graph_is_measured_where_both_were_compared(tmp_path):
     state = replace(model.state_, validation=replace(record, without_graph=partly))
     text, _, _ = report(type(model).from_state(state), tmp_path)
     assert "of 100 held-out labels" in text
-    assert "The same trees without the graph, on 100 labels" in text
+    assert "Plain boosting without the graph, on 100 labels" in text
 
 
 def test_a_graph_that_is_not_used_is_stated_in_the_second_sentence(tmp_path):
@@ -281,7 +281,7 @@ def test_two_classes_have_precision_and_recall_by_threshold(tmp_path):
 
 def test_the_gain_of_the_graph_is_stated(tmp_path):
     text, _, _ = report(fitted()[0], tmp_path)
-    assert "the graph reduces the mean squared error by" in text
+    assert "the model reduces the mean squared error by" in text
     text, _, _ = report(CASES["no graph"](), tmp_path)
     assert "It was fitted without a graph." in text
 

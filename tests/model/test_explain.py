@@ -214,3 +214,23 @@ def test_candidates_that_predict_other_classes_explain_the_class_of_their_mean()
     for one in model.explanations(np.arange(240)):
         assert one.output == largest[one.node]
         assert one.total == pytest.approx(mean[one.node].max(), abs=1e-5)
+
+
+def test_the_mean_of_trees_and_networks_is_explained_to_the_printed_digit():
+    X, y, graph = homophilous(240)
+    options = {"smoothing": None, "labels": "field", "random_state": 0, "n_jobs": 1}
+    nodes = np.arange(160)
+    states = [
+        eb.EBBSRegressor(20, learner=learner, neighbor_features=columns, **options)
+        .fit(X, y[nodes], nodes=nodes, graph=graph)
+        .state_
+        for learner, columns in (("lightgbm", eb.NeighborFeatures(["mean"])), ("network", None))
+    ]
+    model = eb.EBBSRegressor.from_state(states[0].with_members(tuple(states)))
+    table = model.explain(np.arange(150, 170), decimals=3)
+    sums = table.groupby("node")["contribution"].sum()
+    np.testing.assert_allclose(sums, model.raw_predictions_[150:170, 0].round(3), atol=1e-9)
+    assert {"column", "column of neighbours", "label of node"} <= set(table["part"])
+    parts = (model.own_importances_, model.neighbor_importances_)
+    np.testing.assert_allclose(np.sum(parts), 1.0)
+    assert parts[1].sum() > 0.0

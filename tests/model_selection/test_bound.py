@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import calibration_curve
+from sklearn.calibration import CalibratedClassifierCV, calibration_curve
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -60,8 +60,9 @@ def test_importance_and_dependence_find_the_column_that_matters(library):
     assert np.ptp(kinds) < 0.5
 
 
-def test_dependence_at_labelled_nodes_is_that_of_their_labels():
-    b = bound()
+@pytest.mark.parametrize("learner", ["lightgbm", "network"])
+def test_dependence_at_labelled_nodes_is_that_of_their_labels(learner):
+    b = bound(learner=learner)
     b.fit(b.X, Y)
     np.testing.assert_allclose(b.predict(b.X), b.model_.predict(), rtol=1e-6)
     result = partial_dependence(b, b.X, ["a"], grid_resolution=5)
@@ -77,6 +78,14 @@ def test_classes_have_probabilities_and_a_calibration_curve():
     shares, means = calibration_curve(y[160:] == "up", probability, n_bins=3)
     assert shares[-1] > shares[0] and means[-1] > means[0]
     assert b.score(b.X.iloc[160:], y[160:]) > 0.6
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "network"])
+def test_classes_are_calibrated_again_by_scikit_learn(learner):
+    y = np.where(Y > 0, "up", "down")
+    b = bound(kind=eb.EBBSClassifier, learner=learner)
+    calibrated = CalibratedClassifierCV(b, cv=2).fit(b.X.iloc[:160], y[:160])
+    assert calibrated.score(b.X.iloc[160:], y[160:]) > 0.6
 
 
 def test_clones_share_the_graph():

@@ -166,7 +166,7 @@ MAX_SHARE_IN_TIME = 0.2
 MIN_SHARE_BEFORE_FORECAST = 0.3
 #: Power of the ratio of variances of the field, of forecasts over later rows, that the latter are
 #: multiplied by. Coverage of 90 % intervals and log density of later labels with 0, 1/2 and 1 by
-#: the default 87.4, 88.3, 89.2 % and .206, .209, .209; by rules 88.8, 90.1, 91.3 % and .167, .169,
+#: the default 87.5, 88.4, 89.3 % and .205, .208, .208; by rules 88.8, 90.1, 91.3 % and .167, .169,
 #: .167: means over five times of the last label of Lucas, up to 1996, and four of King County.
 FORECAST_VARIANCE_POWER = 0.5
 #: Fewest labels for folds, below which this many rounds are trained on all; and labels that must

@@ -31,7 +31,7 @@ NO_TABLE = (
 class Context:
     """A fitted model, its table, and its predictions of labels that were not trained on.
 
-    ``plain`` are predictions of the same trees without the graph, ``compared`` those of the model
+    ``plain`` are predictions of plain boosting without the graph, ``compared`` those of the model
     at the same nodes; None without a table or such labels, and for a model that does not use its
     graph.
     """

@@ -100,12 +100,12 @@ def _quality_sentences(context: Context) -> list[str]:
         assert difference is not None
         if abs(difference.gain) <= 2.0 * difference.standard_error:
             within = "the difference is less than two standard errors"
-            sentences.append(f"The same trees without the graph are as good: {within}.")
+            sentences.append(f"Plain boosting without the graph is as good: {within}.")
         elif not difference.is_harm:
             effect = "reduces" if difference.gain > 0 else "increases"
             amount = f"the {held_out.loss_name} by {percent(abs(difference.relative), 0)}"
-            compared = "Compared with the same trees without the graph"
-            sentences.append(f"{compared}, the graph {effect} {amount}.")
+            compared = "Compared with plain boosting without the graph"
+            sentences.append(f"{compared}, the model {effect} {amount}.")
     return sentences
 
 
@@ -155,7 +155,7 @@ def quality(context: Context) -> Html:
         constant = np.full(held_out.nodes.size, state.training_labels.target.mean())
         models["The mean of the labels"] = Validation(held_out.nodes, held_out.truth, constant)
     if context.plain is not None and context.compared is not None:
-        plain = "The same trees without the graph"
+        plain = "Plain boosting without the graph"
         if context.plain.nodes.size < held_out.nodes.size:
             where = f", on {count(context.plain.nodes.size, 'label')}"
             plain += where
@@ -265,7 +265,7 @@ def graph_effect(context: Context) -> Html:
     if context.held_out is None:
         return missing(NO_VALIDATION)
     if held_out is None or plain is None:
-        return missing(f"The comparison fits the same trees without the graph. {NO_TABLE}")
+        return missing(f"The comparison fits plain boosting without the graph. {NO_TABLE}")
     gain = np.abs(plain.residual) - np.abs(held_out.residual)
     measure = held_out.loss_name
     figures = percent if context.classes is not None else partial(figure, digits=DIGITS)
