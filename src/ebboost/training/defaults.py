@@ -142,7 +142,7 @@ AVERAGE_WORSE_UP_TO = 10_000
 #: Parts that the search adds to networks, in this order; their learning rate and patience. On
 #: elect80 and County the errors at validation nodes with rates .1 and .3, 32 and 64 units and
 #: penalties of .001 and .01 are within .5 % of each other.
-NETWORK_ORDER = ("strengths", "spectral_features", "neighbor_features", "strengths")
+NETWORK_ORDER = ("field", "strengths", "spectral_features", "neighbor_features", "strengths")
 NETWORK_RATE = 0.3
 NETWORK_PATIENCE = 20
 #: Candidates are compared at this many held-out labels if there are as many. The first many are

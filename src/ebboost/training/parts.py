@@ -115,7 +115,7 @@ def parts_of(problem: Problem) -> Parts:
     if _compares_trees(problem):
         optional |= dict.fromkeys(TREE_PARTS, True)
     optional = {name: part for name, part in optional.items() if name not in fixed}
-    of_field = {"strengths", "default_field"} if "labels" in optional else set()
+    of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in of_field | set(optional)
     ]
@@ -124,8 +124,8 @@ def parts_of(problem: Problem) -> Parts:
         steps = [both, *(step for step in steps if step != ("smoothing",))]
     network_steps = None
     if _compares_networks(problem):
-        names = (name for name in defaults.NETWORK_ORDER if name in {*optional, "strengths"})
-        network_steps = tuple((name,) for name in names if (name,) in steps)
+        names = of_field | {name for name in optional if (name,) in steps}
+        network_steps = tuple((name,) for name in defaults.NETWORK_ORDER if name in names)
     return Parts(plain, optional, tuple(steps), network_steps=network_steps)
 
 

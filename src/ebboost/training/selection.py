@@ -174,7 +174,7 @@ class Search:
         steps = self.parts.network_steps
         has_field = isinstance(trees.labels, LatentField | None)
         is_interrupted = self.runner.interrupt.is_set
-        if steps is None or not trees.uses_graph or not has_field or is_interrupted:
+        if steps is None or not has_field or is_interrupted:
             return None
         if not self._can_be_averaged(trees):
             return None
@@ -198,8 +198,7 @@ class Search:
 
     def _is_clearly_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Whether a candidate that is trained is better by more than chance."""
-        gain = self._compared(current, candidate)
-        return candidate.uses_graph and gain.in_errors > defaults.CLEAR
+        return self._compared(current, candidate).in_errors > defaults.CLEAR
 
     def with_chosen_graph(self) -> Problem:
         """Return the problem with the graph of its coordinates that predicts labels best.
@@ -379,6 +378,9 @@ class Search:
             if part == "default_field":
                 part = "labels"
                 value = current.labels or self.parts.optional["labels"]
+            elif part == "field":
+                part = "labels"
+                value = current.labels or self._estimated(current)
             elif part == "strengths":
                 part = "labels"
                 value = current.labels
