@@ -173,8 +173,8 @@ def test_the_default_compares_networks_for_classes(is_sparse, tmp_path):
     rng = np.random.default_rng(0)
     points = rng.random((300, 2))
     X = rng.normal(size=(300, 300 if is_sparse else 6))
-    slope = X[:, :6].sum(axis=1) + np.sin(4 * points[:, 0])
-    y = np.digitize(slope, [-1.0, 1.0])
+    slope = X[:, :6].sum(axis=1) + 4.0 * np.sin(6.0 * points[:, 0])
+    y = np.digitize(slope, [-1.5, 1.5])
     if is_sparse:
         X[:, 6:] *= 0.02
         X = sparse.csr_array(X)
@@ -185,7 +185,7 @@ def test_the_default_compares_networks_for_classes(is_sparse, tmp_path):
     names = [one.candidate.name for one in model.state_.candidates]
     assert any(name.endswith("network") for name in names)
     assert model.feature_importances_.sum() == pytest.approx(1.0)
-    model.save(tmp_path / "model.ebb")
+    model.save(tmp_path / "model.ebb", table=True)
     loaded = eb.load(tmp_path / "model.ebb")
     np.testing.assert_allclose(loaded.predict_proba(), model.predict_proba(), rtol=1e-12)
     for explanation in loaded.explanations([0, 280]):
