@@ -117,7 +117,7 @@ def test_trees_of_small_tables_are_grown_with_one_thread(learner, monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monkeypatch):
-    model, seen = fitted(n_jobs=n_jobs), []
+    model, seen = fitted(n_jobs=n_jobs, learner=eb.LightGBM()), []
     predict = lightgbm.Booster.predict
 
     def look(self, *arguments, **named):

@@ -223,6 +223,7 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
 
 def test_new_rows_of_a_file_with_coordinates_have_spectral_columns(tmp_path, monkeypatch):
     monkeypatch.setattr(defaults, "SEARCH_ORDER", ("spectral_features",))
+    monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 0)
     for limit in ("GRAPH_STANDARD_ERRORS", "MIN_GAIN"):  # whatever its loss
         monkeypatch.setattr(defaults, limit, -1e9)
     nodes, _ = grid()
