@@ -188,6 +188,10 @@ class Search:
             self._is_better(network, trees)
             if self._compared(network, trees).in_errors > defaults.CLEAR:
                 return None
+            # Columns that did not help the trees are not tried again, to save time.
+            columns = ("neighbor_features", "spectral_features")
+            left_out = {(name,) for name in columns if not getattr(trees, name)}
+            steps = tuple(step for step in steps if step not in left_out)
         else:
             self._train(network, range(self._n_folds()))
         return self._improved(network, steps)
