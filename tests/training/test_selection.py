@@ -432,6 +432,28 @@ def test_rules_use_the_graph_where_neighbours_have_similar_labels():
         assert m.state_.uses_graph == is_used and len(m.selection_["candidate"]) == 1
 
 
+def test_the_field_connects_similar_nodes_where_neighbours_differ(tmp_path):
+    """Buyers of the same shops agree; shops have labels of their own."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(np.arange(80), 5)
+    shops = np.array([rng.choice(40, 4, replace=False) for _ in range(80)])[kind]
+    buyer = np.arange(400) + 40
+    graph = eb.Graph.from_edges(shops.ravel(), np.repeat(buyer, 4))
+    y = np.r_[5 * rng.normal(size=40), rng.normal(size=80)[kind] + 0.1 * rng.normal(size=400)]
+    X = rng.normal(size=(y.size, 2))
+    known = np.flatnonzero(rng.random(y.size) < 0.6)
+    rest = np.setdiff1d(buyer, known)
+    fixed = {"neighbor_features": None, "spectral_features": None}
+    m = auto(**fixed).fit(X, y[known], nodes=known, graph=graph)
+    assert "similarity field" in m.best_candidate_
+    assert m.score(X, y, nodes=rest) > 0.7
+    m.save(tmp_path / "m.ebb", table=True)
+    np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(), m.predict())
+    X, y, graph = homophilous(200)
+    names = auto(n_estimators=5, **fixed).fit(X, y, graph=graph).selection_["candidate"]
+    assert not any("similarity" in name for name in names)
+
+
 def test_every_labelled_node_has_an_out_of_fold_prediction():
     X, y, graph = homophilous(200)
     known = np.arange(0, 200, 2)
@@ -485,7 +507,8 @@ def test_strengths_are_estimated_on_eval_set_where_nothing_else_is_held_out(monk
 
     def estimate(graph, labels, scores, loss, **_):
         seen.append((labels.nodes, scores))
-        return SimpleNamespace(field=eb.LatentField(7.0, 0.5))
+        field = eb.LatentField(7.0, 0.5)
+        return SimpleNamespace(field=field, deviance=0.5, deviance_without=1.0)
 
     monkeypatch.setattr(selection, "estimate_field", estimate)
     classes = np.where(y > np.median(y), "high", "low")

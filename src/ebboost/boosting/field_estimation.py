@@ -124,7 +124,7 @@ class _Search:
                     if not is_step or strengths in tried or not self._in_range(*strengths):
                         continue
                     tried.add(strengths)
-                    other = LatentField(*strengths, normalized=field.normalized)
+                    other = replace(field, lam=strengths[0], tau=strengths[1])
                     predicted = self.predict(loss, other)
                     deviance = self.deviance(loss, predicted)
                     if deviance < least:
@@ -163,6 +163,7 @@ def estimate_field(
     n_folds: int = 5,
     seed: int = 0,
     start: LatentField | None = None,
+    similarity: bool = False,
 ) -> FieldEstimate:
     """Return the strengths of the field, and the parameters of the likelihood that are None.
 
@@ -180,6 +181,8 @@ def estimate_field(
         Draws the folds.
     start : LatentField, optional
         Where the search starts.
+    similarity : bool, default=False
+        Whether the field connects nodes with similar neighbourhoods; that of ``start`` counts.
 
     Returns
     -------
@@ -199,7 +202,8 @@ def estimate_field(
     if start is None and strengths[1] < MIN_TAU:  # labels in a unit beyond that of any field
         without = search.deviance(fitted, search.predict(fitted, None))
         return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
-    field = start or LatentField(*strengths)
+    kind: dict[str, bool] = {"normalized": not similarity, "similarity": similarity}
+    field = start or LatentField(*strengths, **kind)
     predicted = scores
     for _ in range(ROUNDS):
         field, predicted = search.best(fitted, field)
@@ -210,8 +214,7 @@ def estimate_field(
         ratio = again.curvature_over(fitted, scores)
         if ratio != 1.0:
             search.scale *= ratio
-            strengths = (ratio * field.lam, max(ratio * field.tau, MIN_TAU))
-            field = LatentField(*strengths, normalized=field.normalized)
+            field = replace(field, lam=ratio * field.lam, tau=max(ratio * field.tau, MIN_TAU))
         fitted = again
     without = search.deviance(fitted, search.predict(fitted, None))
     deviance = search.deviance(fitted, predicted)

@@ -33,7 +33,8 @@ def named(candidate: Candidate) -> Candidate:
     if candidate.smoothing is not None:
         words.append("propagation")
     if isinstance(candidate.labels, LatentField):
-        words.append(f"field(λ={candidate.labels.lam:g}, τ={candidate.labels.tau:g})")
+        kind = "similarity field" if candidate.labels.similarity else "field"
+        words.append(f"{kind}(λ={candidate.labels.lam:g}, τ={candidate.labels.tau:g})")
     elif candidate.labels is not None:
         words.append("masked labels")
     if candidate.neighbor_features is not None:
@@ -116,6 +117,8 @@ def parts_of(problem: Problem) -> Parts:
         optional |= dict.fromkeys(TREE_PARTS, True)
     optional = {name: part for name, part in optional.items() if name not in fixed}
     of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
+    if of_field and isinstance(graph, Graph) and graph.groups is None and graph.time is None:
+        of_field.add("similarity")
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in of_field | set(optional)
     ]

@@ -390,6 +390,9 @@ class Search:
                 value = current.labels
                 if isinstance(value, LatentField):
                     value = self._estimated(current, value)
+            elif part == "similarity":
+                part = "labels"
+                value = self._over_similar_nodes(current)
             elif getattr(current, part):
                 value = 0 if part == "low_rank" else None
             elif part == "labels":
@@ -409,6 +412,32 @@ class Search:
             self._estimates[key] = self._estimate(models, start)
         return self._estimates[key]
 
+    def _over_similar_nodes(self, current: Candidate) -> object:
+        """The field over nodes with similar neighbours, if it predicts labels best, else the same.
+
+        It is compared only where labels of neighbours say little: that takes no trees.
+        """
+        problem = self.problem
+        graph = problem.graph
+        assert graph is not None
+        labels, scores = unseen_labels(problem, self.models(current), "held_out_scores")
+        is_few = total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS
+        if is_few or self._keeps_strengths:
+            return current.labels
+        arguments = (graph, labels, scores, problem.output.loss)
+        of_neighbors = estimate_field(*arguments, seed=problem.seed)
+        least = (1.0 - defaults.MAX_GAIN_OF_NEIGHBORS) * of_neighbors.deviance_without
+        if of_neighbors.deviance < least:
+            return current.labels
+        try:
+            graph.similar_neighborhoods()
+        except ValueError:  # hubs: all pairs of nodes that share one are too many
+            return current.labels
+        estimate = estimate_field(*arguments, seed=problem.seed, similarity=True)
+        field = estimate.field
+        is_better = estimate.deviance < (1.0 - defaults.MIN_GAIN) * of_neighbors.deviance
+        return current.labels if field is None or not is_better else _rounded(field)
+
     def _estimate(
         self, models: Mapping[int, FoldModel], start: LatentField | None
     ) -> LatentField | None:
@@ -425,7 +454,12 @@ class Search:
             return start or default_field(problem)
         if field is None or field.tau < MIN_TAU:
             return start
-        return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
+        return _rounded(field)
+
+
+def _rounded(field: LatentField) -> LatentField:
+    """A field with strengths of two digits."""
+    return replace(field, lam=float(f"{field.lam:.2g}"), tau=float(f"{field.tau:.2g}"))
 
 
 def selection_row(
