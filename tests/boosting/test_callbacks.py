@@ -138,6 +138,12 @@ def test_min_improvement_is_relative_to_the_best_loss():
     assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), sinking) is None
 
 
+def test_a_validation_loss_that_is_never_a_number_is_reported_with_its_rounds():
+    with pytest.raises(ValueError, match="was nan in each of the first 4 rounds"):
+        rounds_until_stopped(eb.EarlyStopping(4), [float("nan")] * 9)
+    assert rounds_until_stopped(eb.EarlyStopping(4), [float("nan")] * 3 + [1.0] * 5) == 8
+
+
 def test_history_records_increasing_seconds():
     history = History()
     X, y, graph = neighbor_sums()
@@ -172,6 +178,28 @@ def test_interrupts_are_handled_only_where_nobody_else_does(handler):
             is_own = signal.getsignal(signal.SIGINT) is not handler
             assert is_own == (handler is signal.default_int_handler)
         assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_first_ctrl_c_ends_training_after_the_round_and_a_second_one_at_once(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: now)
+    monkeypatch.setattr(Interrupt, "_last", -Interrupt.grace_seconds)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Interrupt() as first:
+            signal.raise_signal(signal.SIGINT)
+            assert first.after_round(None)
+            now += 2.0 * Interrupt.grace_seconds
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        with Interrupt() as later:  # another fit, long after
+            signal.raise_signal(signal.SIGINT)
+            assert later.is_set
+        with Interrupt() as soon, pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not soon.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 
