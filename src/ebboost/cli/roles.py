@@ -77,11 +77,13 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
         if is_numeric(known) and set(known) == {-1, 0, 1}:
             ask = "If -1 means unknown: --missing -1. If these are classes: --task classification."
             warnings.warn(f"The target is -1, 0 or 1: predicted as a number. {ask}", stacklevel=2)
+    constant = f"is {str(known.iloc[0])!r} wherever it is known: there is nothing to learn"
     if task == "regression":
+        if known.nunique() < 2:
+            warnings.warn(f"{target} {constant}.", stacklevel=2)
         return target_numbers(column, path), task
     if known.nunique() < 2:
-        value = str(known.iloc[0])
-        raise ValueError(f"{target} is {value!r} wherever it is known: there is nothing to learn.")
+        raise ValueError(f"{target} {constant}. Fill in rows of another class.")
     if column.dtype.kind == "f":  # integers, because of a gap
         if (known % 1 != 0).any():
             remedy = "which are not classes: use --task regression."

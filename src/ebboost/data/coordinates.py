@@ -256,13 +256,14 @@ def _read_points(table: Table, columns: tuple[int, ...], coordinates: Any, degre
             problem = "columns named latitude and longitude must hold degrees"
             problem = f"{problem}, row {row} is {values[row].tolist()}"
             raise ValueError(f"{problem}. Other names, such as x and y, are points of a plane.")
-        return as_points(values, "haversine" if degrees else "euclidean")
+        names = [table.names[column] for column in columns]
+        return as_points(values, "haversine" if degrees else "euclidean", "coordinates", names)
     if hasattr(coordinates, "representative_point"):  # a GeoSeries
         inner = coordinates.representative_point()
         if coordinates.crs is not None and coordinates.crs.is_geographic:
-            return as_points(np.column_stack([inner.y, inner.x]), "haversine")
+            return as_points(np.column_stack([inner.y, inner.x]), "haversine", "coordinates")
         coordinates = np.column_stack([inner.x, inner.y])
-    points = as_points(coordinates, "euclidean")
+    points = as_points(coordinates, "euclidean", "coordinates")
     if points.shape != (table.n_rows, 2):
         expected = f"two columns of X, or points of shape ({table.n_rows}, 2)"
         raise ValueError(f"coordinates must be {expected}, got {points.shape}.")

@@ -44,7 +44,9 @@ from ebboost.model.state import FittedState, ForecastRecord, GraphGain, Validati
 from ebboost.propagation import Smoother
 
 T = TypeVar("T")
-FORMAT = FileFormat("ebboost model", 1)
+FORMAT = FileFormat(
+    "ebboost model", 1, remedy=": pass a complete file that model.save or ebboost fit wrote"
+)
 # Modules and base classes of the parts that a file may name without `classes`.
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
 _COLUMNS = (NeighborFeatures, SpectralFeatures)
@@ -74,8 +76,8 @@ class ModelFileError(ValueError):
     >>> try:
     ...     eb.load(path)
     ... except eb.ModelFileError as error:
-    ...     print(str(error).removeprefix(path))
-     is not an ebboost model, or it is damaged (File is not a zip file).
+    ...     print(str(error).removeprefix(path))  # doctest: +ELLIPSIS
+     is not an ebboost model, or it is damaged (File is not a zip file): pass a complete file ...
     """
 
 
