@@ -5,6 +5,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.boosting.field_estimation import estimate_field
+from ebboost.boosting.latent_field import MIN_TAU
 from ebboost.data.labels import Labels
 
 
@@ -68,6 +69,14 @@ def test_classes_have_a_field_of_log_odds():
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
     assert estimate.field is not None
     assert estimate.deviance < 0.95 * estimate.deviance_without
+
+
+@pytest.mark.parametrize("rounding", [1e301, 7e297])
+def test_labels_in_a_unit_beyond_that_of_any_field_have_none(rounding):
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03, n=64)
+    estimate = estimate_field(graph, labels, scores, eb.Quantile(0.5, rounding))
+    assert estimate.field is None or estimate.field.tau >= MIN_TAU
+    assert (estimate.field is None) or rounding < 1e300
 
 
 def test_rows_of_groups_without_a_label_change_nothing():

@@ -241,5 +241,24 @@ def test_line_search_steps_back_from_an_infinite_loss():
     ).all()
 
 
+def test_a_step_that_is_too_long_is_halved_until_the_loss_falls():
+    class TooFlat(eb.Loss):
+        """Squared error with a tenth of its curvature: Newton steps are ten times too long."""
+
+        def value(self, scores, target):
+            return 0.5 * ((scores - target) ** 2).sum(axis=1)
+
+        def gradient(self, scores, target):
+            return scores - target
+
+        def curvature(self, scores, target):
+            return 0.1
+
+    X, y, graph = neighbor_sums()
+    model = fixed_regressor(loss=TooFlat(), learning_rate=1.0, labels="none").fit(X, y, graph=graph)
+    history = model.history_
+    assert min(history["step"]) > 0.0 and (np.diff(history["training"]) < 0.0).all()
+
+
 def test_the_loop_imports_no_array_library():
     assert "numpy" not in vars(boosting) and "np" not in vars(boosting)
