@@ -164,26 +164,10 @@ def estimate_field(
     seed: int = 0,
     start: LatentField | None = None,
 ) -> FieldEstimate:
-    """Return the strengths of the field, and the parameters of the likelihood that are None.
+    """Return the strengths of the field, and the parameters of the loss that are None.
 
-    Parameters
-    ----------
-    graph : Graph
-    labels : Labels
-    scores : ndarray of shape (m, c)
-        Scores at the labelled nodes, offset included, of models not trained on that label.
-    loss : Loss
-        Its parameters that are None are estimated.
-    n_folds : int, default=5
-        Folds in which labels are hidden.
-    seed : int, default=0
-        Draws the folds.
-    start : LatentField, optional
-        Where the search starts.
-
-    Returns
-    -------
-    FieldEstimate
+    ``scores`` are those of the labelled nodes, offset included, by models not trained on that
+    label. The labels of each of ``n_folds``, drawn by ``seed``, are hidden in turn.
     """
     if graph.groups is not None and isinstance(graph, Graph):
         # Of the rows only those with these labels matter.
