@@ -152,7 +152,7 @@ def test_history_records_increasing_seconds():
     assert (np.diff(history.losses["seconds"]) > 0).all()
 
 
-@pytest.mark.parametrize("before", [[], [100.0, 200.0]])
+@pytest.mark.parametrize("before", [[], [100.0, 200.0, 250.0]])
 def test_seconds_of_a_restored_history_count_those_before(before, monkeypatch):
     ticks = iter([7.0, 10.0])
     monkeypatch.setattr(callbacks.time, "perf_counter", lambda: next(ticks))

@@ -212,6 +212,14 @@ def test_theta_of_counts_of_1e12_is_estimated(theta):
     assert estimate == pytest.approx(theta, rel=0.1)
 
 
+@pytest.mark.parametrize("loss", LOG_LINK, ids=repr)
+def test_variances_of_counts_and_amounts_are_those_of_their_samples(loss):
+    scores = np.repeat([[0.0], [1.2]], 200_000, axis=0)
+    sample = loss.sample(np.random.default_rng(0), scores, 0.8).reshape(2, -1)
+    expected = loss.variance(scores[[0, -1]], 0.8)[:, 0]
+    np.testing.assert_allclose(sample.var(axis=1), expected, rtol=0.02)
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_variance_of_a_quantile_is_that_of_its_samples(alpha):
     loss = eb.Quantile(alpha, 0.01)
