@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import total_rows
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 
-Array = NDArray[np.float64]
 # Where the search starts: λ in units of the mean curvature, and τ/λ; then by which factors it
 # moves, and how often at most.
 START = (1.0, 0.03)
@@ -65,7 +64,7 @@ class _Search:
         graph: Graph,
         labels: Labels,
         scores: Array,
-        fold: NDArray[np.int64],
+        fold: IntArray,
         n_folds: int,
         scale: float,
     ) -> None:
@@ -150,7 +149,7 @@ def hidden_deviances(
         return labels.weighted(estimate.loss.deviance(predicted, labels.target))
 
 
-def _folds(labels: Labels, n_folds: int, seed: int) -> NDArray[np.int64]:
+def _folds(labels: Labels, n_folds: int, seed: int) -> IntArray:
     return np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
 
 

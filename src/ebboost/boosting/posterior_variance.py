@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.sharded import ShardedArray, inner_products, rows_before, total_rows
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array, float], Array]
 WithHalo = Callable[[Array], Array]
 # Up to this many nodes the matrix is inverted.

@@ -10,8 +10,8 @@ from scipy import special, stats
 from sklearn.utils import check_random_state
 
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 # Points of the integral of E|Y − Y'| of counts.
 CRPS_POINTS = 200
 # Least probability whose logarithm is taken.
