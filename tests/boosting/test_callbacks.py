@@ -69,6 +69,26 @@ def test_progress_bar_shows_round_losses_and_time():
         assert ("\r" in text) == stream.isatty()
 
 
+@pytest.mark.parametrize(("is_terminal", "rounds"), [(True, [3, 5]), (False, [5])])
+def test_progress_is_written_now_and_then_and_at_the_end(is_terminal, rounds, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    ticks = iter([100.0, 100.05, 100.06, 100.15, 100.2, 106.0, 110.0])
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: next(ticks))
+    stream = Stream()
+    bar = eb.ProgressBar(every=0.1, stream=stream)
+    bar.before_training(9)
+    for number in range(5):
+        bar.after_round(RoundInfo(number, 9, 1.0, None, None, 1.0, 1.0, "none"))
+    bar.after_training(None)
+    lines = stream.getvalue().replace("\r\033[K", "\n").split("\n")
+    written = [line for line in lines if line]
+    assert [int(line.split("round ")[1].split()[0]) for line in written] == [*rounds, 5]
+    assert written[-1] == "model 1 (no graph, fold 1)  round 5  loss 1  10.0 s"
+
+
 def test_a_round_has_the_candidate_and_the_fold_of_its_model():
     X, y, graph = neighbor_sums()
     seen = []

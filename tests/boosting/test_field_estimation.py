@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.boosting import field_estimation
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU
 from ebboost.data.labels import Labels
@@ -69,6 +70,14 @@ def test_classes_have_a_field_of_log_odds():
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
     assert estimate.field is not None
     assert estimate.deviance < 0.95 * estimate.deviance_without
+
+
+def test_all_labels_are_hidden_in_turn_where_they_are_few(monkeypatch):
+    problem = simulated(eb.SquaredError(), 1.0, 0.03, n=64)
+    assert np.isfinite(estimate_field(*problem, eb.SquaredError()).scores).all()
+    monkeypatch.setattr(field_estimation, "ALL_FOLDS_UP_TO", 63)
+    hidden = np.isfinite(estimate_field(*problem, eb.SquaredError()).scores)
+    assert hidden.sum() == 13  # the first of five folds
 
 
 @pytest.mark.parametrize("rounding", [1e301, 7e297])

@@ -220,6 +220,13 @@ def test_variances_of_counts_and_amounts_are_those_of_their_samples(loss):
     np.testing.assert_allclose(sample.var(axis=1), expected, rtol=0.02)
 
 
+@pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Huber(1.0)], ids=repr)
+def test_the_dispersion_of_normal_errors_is_their_variance(loss):
+    sample = loss.sample(np.random.default_rng(0), np.full((50_000, 1), 5.0), 9.0)
+    estimate = loss.dispersion(np.full((50_000, 1), 5.0), sample, np.ones(50_000))
+    assert estimate == pytest.approx(9.0, rel=0.05)
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_variance_of_a_quantile_is_that_of_its_samples(alpha):
     loss = eb.Quantile(alpha, 0.01)
