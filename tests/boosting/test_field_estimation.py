@@ -5,7 +5,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.boosting import field_estimation
-from ebboost.boosting.field_estimation import estimate_field
+from ebboost.boosting.field_estimation import estimate_field, hidden_deviances
 from ebboost.boosting.latent_field import MIN_TAU
 from ebboost.data.labels import Labels
 
@@ -70,6 +70,22 @@ def test_classes_have_a_field_of_log_odds():
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
     assert estimate.field is not None
     assert estimate.deviance < 0.95 * estimate.deviance_without
+
+
+def test_only_losses_for_outliers_weigh_labels():
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03)
+    labels.target[7] += 80.0
+    assert estimate_field(graph, labels, scores, eb.SquaredError()).outlier_weights == 1.0
+    weights = estimate_field(graph, labels, scores, eb.Huber()).outlier_weights
+    assert weights[7] == weights.min() < 0.1 and np.median(weights) > 0.9
+
+
+def test_each_hidden_label_has_the_deviance_of_its_prediction():
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03, n=100)
+    deviances = hidden_deviances(graph, labels, scores, eb.SquaredError())
+    estimate = estimate_field(graph, labels, scores, eb.SquaredError())
+    expected = ((labels.target - estimate.scores) ** 2)[:, 0]
+    np.testing.assert_allclose(deviances, expected, rtol=1e-3)
 
 
 def test_all_labels_are_hidden_in_turn_where_they_are_few(monkeypatch):

@@ -220,6 +220,11 @@ def test_variances_of_counts_and_amounts_are_those_of_their_samples(loss):
     np.testing.assert_allclose(sample.var(axis=1), expected, rtol=0.02)
 
 
+def test_likelihoods_without_a_dispersion_have_one():
+    for loss in (eb.LogLoss(), eb.Softmax(), eb.Poisson()):
+        assert loss.dispersion(np.zeros((3, 2)), np.ones((3, 2)), np.ones(3)) == 1.0
+
+
 @pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Huber(1.0)], ids=repr)
 def test_the_dispersion_of_normal_errors_is_their_variance(loss):
     sample = loss.sample(np.random.default_rng(0), np.full((50_000, 1), 5.0), 9.0)

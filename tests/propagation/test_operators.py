@@ -175,6 +175,11 @@ def test_overflow_and_nan_give_nan_and_a_warning(bad, width, monkeypatch):
     assert np.isnan(found[3, 0]) and np.isfinite(found[:, 1:]).all()
 
 
+def test_the_identity_has_norm_one_and_changes_nothing():
+    identity = IdentityOperator(4)
+    assert identity.norm_bound == np.linalg.norm(identity @ np.eye(4), 2) == 1.0
+
+
 def test_largest_eigenvalue_is_bounded_closely_from_above():
     for normalized in (True, False):
         graph = random_graph(120, 400)
