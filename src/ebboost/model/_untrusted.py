@@ -25,7 +25,6 @@ from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, Groups, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
-from ebboost.model.spread import Spread
 from ebboost.model.state import FittedState, GraphGain
 
 Arrays = dict[str, NDArray[Any]]
@@ -154,11 +153,6 @@ def check_member(
     Integers(-1, first.n_features - 1).read(origin, "members.origin")
     for name in ("init_score", "scores", "propagated_scores", "raw_predictions"):
         numbers(arrays, name, *getattr(first, name).shape)
-
-
-def spread_facts(spread: Spread) -> dict[str, Any]:
-    """Return the numbers of a spread."""
-    return {name: getattr(spread, name) for name in SPREAD}
 
 
 def spread_arrays(state: FittedState) -> tuple[str, ...]:
