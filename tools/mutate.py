@@ -53,7 +53,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ["propagation", "boosting"]
-TESTS = ["propagation", "boosting", "theory", "graph", "backends/test_backends.py"]
+TESTS = ["propagation", "boosting", "training", "theory", "graph", "backends/test_backends.py"]
 QUIETLY = [
     "-x",
     "-q",
