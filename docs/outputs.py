@@ -95,7 +95,7 @@ def main() -> None:
     for name in sys.argv[1:] or sorted(page.name for page in folder.glob("*.md")):
         with tempfile.TemporaryDirectory() as empty:
             os.chdir(empty)
-            page = folder / name
+            page = folder / Path(name).with_suffix(".md").name
             page.write_text(fill(page.read_text(), str(page)))
             os.chdir(folder)
 

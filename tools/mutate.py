@@ -53,7 +53,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ["propagation", "boosting"]
-TESTS = ["propagation", "boosting", "theory", "graph", "backends/test_backends.py"]
+TESTS = ["propagation", "boosting", "training", "theory", "graph", "backends/test_backends.py"]
 QUIETLY = [
     "-x",
     "-q",
@@ -310,7 +310,7 @@ def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]
 
 def copy_tree(tree: Path) -> None:
     """What tests need, with few examples for each property."""
-    for name in ["src", "tests"]:
+    for name in ["src", "tests", "tools"]:
         shutil.copytree(
             ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "golden")
         )

@@ -15,6 +15,16 @@ from ebboost.data.labels import Labels
 from tests.problems import homophilous
 
 
+@pytest.mark.parametrize("exponent", [-0.3, 0.0, 0.3])
+def test_scores_are_multiplied_by_a_power_of_their_size(exponent):
+    scores = np.array([[3.0, 0.0, -3.0], [0.0, 0.0, 0.0]])
+    size = 1.0 + np.sqrt(6.0)
+    expected = scores * size**exponent / 2.0 + 0.1
+    np.testing.assert_allclose(Calibration(2.0, exponent, 0.1).apply(scores), expected)
+    two_classes = Calibration(2.0, exponent).apply(np.array([[4.0]]))
+    np.testing.assert_allclose(two_classes, 4.0 * 3.0**exponent / 2.0)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_improve_a_classifier_that_stays_calibrated(n_classes):
     X, y, graph = homophilous(1500)

@@ -69,6 +69,26 @@ def test_progress_bar_shows_round_losses_and_time():
         assert ("\r" in text) == stream.isatty()
 
 
+@pytest.mark.parametrize(("is_terminal", "rounds"), [(True, [3, 5]), (False, [5])])
+def test_progress_is_written_now_and_then_and_at_the_end(is_terminal, rounds, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    ticks = iter([100.0, 100.05, 100.06, 100.15, 100.2, 106.0, 110.0])
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: next(ticks))
+    stream = Stream()
+    bar = eb.ProgressBar(every=0.1, stream=stream)
+    bar.before_training(9)
+    for number in range(5):
+        bar.after_round(RoundInfo(number, 9, 1.0, None, None, 1.0, 1.0, "none"))
+    bar.after_training(None)
+    lines = stream.getvalue().replace("\r\033[K", "\n").split("\n")
+    written = [line for line in lines if line]
+    assert [int(line.split("round ")[1].split()[0]) for line in written] == [*rounds, 5]
+    assert written[-1] == "model 1 (no graph, fold 1)  round 5  loss 1  10.0 s"
+
+
 def test_a_round_has_the_candidate_and_the_fold_of_its_model():
     X, y, graph = neighbor_sums()
     seen = []
@@ -138,6 +158,12 @@ def test_min_improvement_is_relative_to_the_best_loss():
     assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), sinking) is None
 
 
+def test_a_validation_loss_that_is_never_a_number_is_reported_with_its_rounds():
+    with pytest.raises(ValueError, match="was nan in each of the first 4 rounds"):
+        rounds_until_stopped(eb.EarlyStopping(4), [float("nan")] * 9)
+    assert rounds_until_stopped(eb.EarlyStopping(4), [float("nan")] * 3 + [1.0] * 5) == 8
+
+
 def test_history_records_increasing_seconds():
     history = History()
     X, y, graph = neighbor_sums()
@@ -146,7 +172,7 @@ def test_history_records_increasing_seconds():
     assert (np.diff(history.losses["seconds"]) > 0).all()
 
 
-@pytest.mark.parametrize("before", [[], [100.0, 200.0]])
+@pytest.mark.parametrize("before", [[], [100.0, 200.0, 250.0]])
 def test_seconds_of_a_restored_history_count_those_before(before, monkeypatch):
     ticks = iter([7.0, 10.0])
     monkeypatch.setattr(callbacks.time, "perf_counter", lambda: next(ticks))
@@ -172,6 +198,28 @@ def test_interrupts_are_handled_only_where_nobody_else_does(handler):
             is_own = signal.getsignal(signal.SIGINT) is not handler
             assert is_own == (handler is signal.default_int_handler)
         assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_first_ctrl_c_ends_training_after_the_round_and_a_second_one_at_once(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(callbacks.time, "monotonic", lambda: now)
+    monkeypatch.setattr(Interrupt, "_last", -Interrupt.grace_seconds)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Interrupt() as first:
+            signal.raise_signal(signal.SIGINT)
+            assert first.after_round(None)
+            now += 2.0 * Interrupt.grace_seconds
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        with Interrupt() as later:  # another fit, long after
+            signal.raise_signal(signal.SIGINT)
+            assert later.is_set
+        with Interrupt() as soon, pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not soon.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 

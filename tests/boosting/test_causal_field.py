@@ -80,3 +80,9 @@ def test_with_many_times_labels_are_still_earlier(monkeypatch):
     is_later = TIME[NODES] >= 5.0
     changed = Labels(NODES, np.where(is_later[:, None], 50.0, LABELS.target), np.ones(40))
     np.testing.assert_allclose(causal(changed)[TIME <= 5.0], few[TIME <= 5.0], atol=1e-9)
+
+
+def test_outputs_have_fields_of_their_own():
+    target = np.hstack([LABELS.target, -LABELS.target])
+    both = mode(GRAPH, Labels(NODES, target, np.ones(40)), SquaredError(), np.zeros((40, 2)))
+    np.testing.assert_allclose(both, np.hstack([causal(), -causal()]), atol=1e-9)

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.boosting.field_estimation import estimate_field
+from ebboost.boosting import field_estimation
+from ebboost.boosting.field_estimation import estimate_field, hidden_deviances
+from ebboost.boosting.latent_field import MIN_TAU
 from ebboost.data.labels import Labels
 
 
@@ -68,6 +70,38 @@ def test_classes_have_a_field_of_log_odds():
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
     assert estimate.field is not None
     assert estimate.deviance < 0.95 * estimate.deviance_without
+
+
+def test_only_losses_for_outliers_weigh_labels():
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03)
+    labels.target[7] += 80.0
+    assert estimate_field(graph, labels, scores, eb.SquaredError()).outlier_weights == 1.0
+    weights = estimate_field(graph, labels, scores, eb.Huber()).outlier_weights
+    assert weights[7] == weights.min() < 0.1 and np.median(weights) > 0.9
+
+
+def test_each_hidden_label_has_the_deviance_of_its_prediction():
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03, n=100)
+    deviances = hidden_deviances(graph, labels, scores, eb.SquaredError())
+    estimate = estimate_field(graph, labels, scores, eb.SquaredError())
+    expected = ((labels.target - estimate.scores) ** 2)[:, 0]
+    np.testing.assert_allclose(deviances, expected, rtol=1e-3)
+
+
+def test_all_labels_are_hidden_in_turn_where_they_are_few(monkeypatch):
+    problem = simulated(eb.SquaredError(), 1.0, 0.03, n=64)
+    assert np.isfinite(estimate_field(*problem, eb.SquaredError()).scores).all()
+    monkeypatch.setattr(field_estimation, "ALL_FOLDS_UP_TO", 63)
+    hidden = np.isfinite(estimate_field(*problem, eb.SquaredError()).scores)
+    assert hidden.sum() == 13  # the first of five folds
+
+
+@pytest.mark.parametrize("rounding", [1e301, 7e297])
+def test_labels_in_a_unit_beyond_that_of_any_field_have_none(rounding):
+    graph, labels, scores = simulated(eb.SquaredError(), 1.0, 0.03, n=64)
+    estimate = estimate_field(graph, labels, scores, eb.Quantile(0.5, rounding))
+    assert estimate.field is None or estimate.field.tau >= MIN_TAU
+    assert (estimate.field is None) or rounding < 1e300
 
 
 def test_rows_of_groups_without_a_label_change_nothing():

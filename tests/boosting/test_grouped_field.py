@@ -14,7 +14,9 @@ from tests.strategies import random_graph
 N = 60
 M = 12
 RNG = np.random.default_rng(0)
-GROUPS = RNG.integers(0, M - 2, N)  # two groups have no rows
+GROUPS = RNG.integers(0, M - 2, N)  # two groups have no rows, and one has a single row
+GROUPS[GROUPS == 0] = 1
+GROUPS[0] = 0
 BETWEEN = random_graph(M, 20)
 S = np.eye(M)[GROUPS]
 LABELLED = np.sort(RNG.permutation(N)[:40])

@@ -161,6 +161,28 @@ def test_after_callbacks_run_after_all_others_in_every_round():
     assert result.stop_reason == "all rounds were trained"
 
 
+def test_callbacks_continue_from_their_states():
+    class Count(eb.Callback):
+        state_names = ("n_rounds",)
+
+        def before_training(self, n_rounds):
+            self.n_rounds = 0
+
+        def after_round(self, info):
+            self.n_rounds += 1
+            return self.n_rounds == 5
+
+    labels = Labels(np.arange(40), np.arange(40.0)[:, None], np.ones(40))
+    table = Table(np.arange(40.0)[:, None], ("x",), (), (0,))
+    options = {"n_outputs": 1, "seed": 0, "n_jobs": 1, "device": "cpu"}
+    for states, n_rounds in (((), 5), (({"n_rounds": 3},), 2)):
+        grower = eb.LightGBM(3, min_child_samples=5).start(table, **options)
+        objective = Objective(IdentityOperator(40), eb.SquaredError(), labels, None)
+        boosting = Boosting(objective, grower, n_rounds=9, learning_rate=0.1)
+        result = boost(boosting, [Count()], states=states)
+        assert result.n_rounds == n_rounds and result.stop_reason == Count.reason
+
+
 def test_boosting_stops_when_nothing_is_left_to_learn():
     m = fixed_regressor(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
     assert "no tree could be grown" in m.stop_reason_
@@ -239,6 +261,25 @@ def test_line_search_steps_back_from_an_infinite_loss():
     assert (
         np.diff(model.history_["training"]) <= 1e-9 * np.abs(model.history_["training"][:-1])
     ).all()
+
+
+def test_a_step_that_is_too_long_is_halved_until_the_loss_falls():
+    class TooFlat(eb.Loss):
+        """Squared error with a tenth of its curvature: Newton steps are ten times too long."""
+
+        def value(self, scores, target):
+            return 0.5 * ((scores - target) ** 2).sum(axis=1)
+
+        def gradient(self, scores, target):
+            return scores - target
+
+        def curvature(self, scores, target):
+            return 0.1
+
+    X, y, graph = neighbor_sums()
+    model = fixed_regressor(loss=TooFlat(), learning_rate=1.0, labels="none").fit(X, y, graph=graph)
+    history = model.history_
+    assert min(history["step"]) > 0.0 and (np.diff(history["training"]) < 0.0).all()
 
 
 def test_the_loop_imports_no_array_library():

@@ -212,6 +212,26 @@ def test_theta_of_counts_of_1e12_is_estimated(theta):
     assert estimate == pytest.approx(theta, rel=0.1)
 
 
+@pytest.mark.parametrize("loss", LOG_LINK, ids=repr)
+def test_variances_of_counts_and_amounts_are_those_of_their_samples(loss):
+    scores = np.repeat([[0.0], [1.2]], 200_000, axis=0)
+    sample = loss.sample(np.random.default_rng(0), scores, 0.8).reshape(2, -1)
+    expected = loss.variance(scores[[0, -1]], 0.8)[:, 0]
+    np.testing.assert_allclose(sample.var(axis=1), expected, rtol=0.02)
+
+
+def test_likelihoods_without_a_dispersion_have_one():
+    for loss in (eb.LogLoss(), eb.Softmax(), eb.Poisson()):
+        assert loss.dispersion(np.zeros((3, 2)), np.ones((3, 2)), np.ones(3)) == 1.0
+
+
+@pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Huber(1.0)], ids=repr)
+def test_the_dispersion_of_normal_errors_is_their_variance(loss):
+    sample = loss.sample(np.random.default_rng(0), np.full((50_000, 1), 5.0), 9.0)
+    estimate = loss.dispersion(np.full((50_000, 1), 5.0), sample, np.ones(50_000))
+    assert estimate == pytest.approx(9.0, rel=0.05)
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_variance_of_a_quantile_is_that_of_its_samples(alpha):
     loss = eb.Quantile(alpha, 0.01)

@@ -67,7 +67,9 @@ def test_d2_compares_with_the_best_constant_rate():
 def test_unknown_metrics_are_rejected_with_those_of_the_task():
     with pytest.raises(ValueError, match=r"metric of a regressor must be one of \['deviance', 'd2"):
         as_metric("roc_auc", classes=False)
-    with pytest.raises(ValueError, match="eval_metric of a classifier must be one of"):
+    with pytest.raises(
+        ValueError, match=r"eval_metric of a classifier must be one of \['loss', 'd"
+    ):
         as_metric("rmse", classes=True, name="eval_metric")
 
 

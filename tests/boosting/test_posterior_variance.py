@@ -52,6 +52,16 @@ def test_estimated_variances_are_within_their_stated_error(kind, monkeypatch):
     np.testing.assert_allclose(posterior.variances(np.ones(700)).values, exact)
 
 
+def test_triangles_of_hubs_are_not_counted(monkeypatch):
+    leaves = np.arange(1, 3000)
+    posterior = field_on(eb.Graph.from_edges(np.zeros_like(leaves), leaves), 700)
+    monkeypatch.setattr(_solver, "elimination", lambda *_: None)
+    monkeypatch.setattr(posterior_variance, "MAX_TRIANGLE_PRODUCTS", 1_000_000)
+    monkeypatch.setattr(posterior_variance, "_triangles", None)  # an error if it is called
+    estimate = posterior.variances(np.ones(700))
+    assert (estimate.values > 0.0).all() and estimate.relative_error < 0.1
+
+
 def test_belief_propagation_is_exact_on_a_tree():
     graph = eb.Graph.from_edges(np.repeat(np.arange(15), 2), np.arange(1, 31))
     posterior = field_on(graph, 10)

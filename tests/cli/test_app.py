@@ -143,7 +143,7 @@ WRONG = {
     "no edges": (
         lambda folder: (folder / "edges.csv").write_text("from,to\n"),
         ["fit", "nodes.csv", "edges.csv", "-t", "price"],
-        ["edges.csv lists no edges"],
+        ["edges.csv lists no edges: name two nodes for each", "--coordinates"],
     ),
     "only loops": (
         lambda folder: (folder / "edges.csv").write_text("from,to\n001,001\n"),
@@ -195,7 +195,12 @@ WRONG = {
     "one class": (
         None,
         ["fit", "one.csv", "edges.csv", "-t", "kind"],
-        ["'kind' is 'north' wherever it is known"],
+        ["'kind' is 'north' wherever it is known", "Fill in rows of another class"],
+    ),
+    "no rows": (
+        lambda folder: (folder / "nodes.csv").write_text("id,size,price\n"),
+        ["fit", "nodes.csv", "edges.csv", "-t", "price"],
+        ["nodes.csv has a header but no rows: write a line for each node"],
     ),
     "not a model": (None, ["predict", "nodes.csv"], ["nodes.csv is not an ebboost model"]),
     "inspect what is no model": (
@@ -237,6 +242,7 @@ def test_an_input_error_is_one_line_and_leaves_no_file(copy, monkeypatch, name):
         (["fit"], "Missing argument"),
         (["fti"], "No such command 'fti'"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--task", "ranking"], "ranking"),
+        (["fit", "nodes.csv", "edges.csv", "-t", "price", "--loss", "mse"], "'mse' is not one of"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--rounds", "0"], "--rounds"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--sed", "1"], "--seed"),
         (["predict", "m.ebb", "--interval", "90"], "--interval"),

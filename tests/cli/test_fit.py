@@ -310,7 +310,7 @@ def test_counts_are_fitted_and_predicted_with_their_exposure(counts):
 def test_an_unknown_exposure_is_reported_before_the_files_are_read(counts):
     words = ["fit", counts / "nodes.csv", counts / "edges.csv", "-t", "cases"]
     assert "no column 'peple'" in error_line(*words, "--exposure", "peple")
-    assert "loss must be one of" in error_line(*words, "--loss", "normal")
+    assert "'normal' is not one of 'poisson', " in error_line(*words, "--loss", "normal", code=2)
 
 
 def test_metrics_of_two_classes_are_printed(folder, tmp_path):

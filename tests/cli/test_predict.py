@@ -162,6 +162,16 @@ def test_a_new_table_without_a_column_raises_an_error(folder, tmp_path):
     assert "no column 'size' (the model needs it). Did you mean 'sise'?" in line
 
 
+def test_text_in_a_column_of_numbers_is_reported_with_its_line(folder, tmp_path):
+    nodes, _ = grid()
+    nodes.assign(size=nodes["size"].astype(object).where(nodes["id"] != "003", "big")).to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    files = ("--nodes", tmp_path / "new.csv", "--edges", folder / "edges.csv")
+    line = error_line("predict", folder / "price.ebb", *files)
+    assert "new.csv, line 5: column 'size' is 'big', not a number. The model was fitted on" in line
+
+
 def test_a_damaged_model_file_raises_an_error(folder, tmp_path):
     content = (folder / "price.ebb").read_bytes()
     (tmp_path / "cut.ebb").write_bytes(content[: len(content) // 2])

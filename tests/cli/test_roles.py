@@ -54,6 +54,14 @@ def test_minus_one_zero_and_one_are_asked_about():
         assert roles.labels(values, "auto", PATH)[1] == "regression"
 
 
+def test_a_target_with_one_value_is_noted_or_rejected():
+    values = pd.Series([5.0, np.nan, 5.0, 5.0], name="price")
+    with pytest.warns(UserWarning, match=r"t\.csv: the target 'price' is '5\.0' wherever"):
+        assert roles.labels(values, "regression", PATH)[1] == "regression"
+    with pytest.raises(ValueError, match=r"nothing to learn\. Fill in rows of another class"):
+        roles.labels(values, "classification", PATH)
+
+
 def test_a_table_without_features_raises_an_error():
     with pytest.raises(ValueError, match="no column to learn from"):
         roles.features(pd.DataFrame({"y": [1.0, 2.0]}), "y", [], [], PATH)

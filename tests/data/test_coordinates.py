@@ -144,12 +144,18 @@ def test_a_map_has_longitude_and_latitude():
         (["east", "east"], "coordinates must name two columns of X, got 'east' twice"),
         (["east", "kind"], "coordinates must be numbers, column 'kind' holds categories"),
         (POINTS[:5], r"points of shape \(240, 2\), got \(5, 2\)"),
-        (np.full((N, 2), np.nan), "missing or infinite value at row 0"),
+        (np.full((N, 2), np.nan), "coordinates must be finite numbers, row 0, column 'x' is nan"),
     ],
 )
 def test_invalid_coordinates_are_rejected(coordinates, words):
     with pytest.raises(ValueError, match=words):
         regressor().fit(PLANE.assign(kind="house"), Y, coordinates=coordinates)
+
+
+def test_a_row_without_coordinates_is_named_with_its_column():
+    gap = PLANE.assign(north=np.where(np.arange(N) == 7, np.nan, PLANE["north"]))
+    with pytest.raises(ValueError, match=r"coordinates must be .*, row 7, column 'north' is nan"):
+        regressor().fit(gap, Y, coordinates=["east", "north"])
 
 
 def test_metres_in_columns_of_degrees_are_rejected():

@@ -153,7 +153,10 @@ def test_labels_that_the_loss_is_not_defined_for_are_named():
     known = np.arange(300)
     m = model(labels=eb.LatentField(1.0, 0.05), smoothing=None)
     m.fit(X, y[known], nodes=known, graph=graph, exposure=exposure)
-    with pytest.raises(ValueError, match=r"new_labels: y must not be negative .* got -3"):
+    negative = np.where(np.arange(400) == 17, -5.0, y)
+    with pytest.raises(ValueError, match=r"y must not be negative .* got -5 \(row 17\)\."):
+        model().fit(X, negative, graph=graph)
+    with pytest.raises(ValueError, match=r"new_labels: y must .* got -3 \(position 0\)"):
         m.predict(new_labels=([350], [-3.0]))
     assert m.predict(new_labels=([350], [0.0]))[350] < m.predict()[350]
     with pytest.raises(ValueError, match="y: y must not be negative"):

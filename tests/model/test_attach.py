@@ -95,6 +95,12 @@ def test_invalid_attachments_are_rejected(options, words):
         fitted().predict(X[OLD:], **options)
 
 
+def test_an_unknown_id_of_an_attachment_is_named():
+    ids = np.array([f"house {i}" for i in range(OLD)], dtype=object)
+    with pytest.raises(ValueError, match=r"attach\[1\] names a node .* at row 1: 'hut'"):
+        fitted(ids=ids).predict(X[OLD:], attach=([0, 1], ["house 3", "hut"]))
+
+
 def test_attach_needs_new_rows_and_a_graph(tmp_path):
     with pytest.raises(ValueError, match="attach needs X"):
         fitted().predict(attach=GRAPH)

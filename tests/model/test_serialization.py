@@ -303,7 +303,9 @@ def test_a_truncated_file_is_rejected(tmp_path, small_file):
     for length in range(len(small_file) - 1, -1, -97):
         os.truncate(path, length)
         for read in (eb.load, describe):
-            with pytest.raises(eb.ModelFileError, match="not an ebboost model, or it is damaged"):
+            with pytest.raises(
+                eb.ModelFileError, match=r"or it is damaged \(.*pass a complete file"
+            ):
                 read(path)
 
 
@@ -328,7 +330,7 @@ def test_other_files_are_rejected(tmp_path, content):
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.ebb"):
         eb.load(tmp_path / "nothing.ebb")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match="is a folder, not an ebboost model: name a file"):
         eb.load(tmp_path)
 
 

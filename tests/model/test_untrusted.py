@@ -351,7 +351,7 @@ def of_coordinates(tmp_path_factory):
         (set_entry("coordinates_columns", 0, 9), "coordinates_columns must be from 0 to 2"),
         (replace_array("coordinates_columns", lambda a: a[:1]), "two columns or none"),
         (set_entry("dates", 0, 7), "dates must be from 0 to 2"),
-        (replace_array("dates", lambda a: a.astype(float)), "dates must be from 0 to 2"),
+        (replace_array("dates", lambda a: a.astype(float)), "dates must be integers"),
         (replace_array("table_digest", lambda a: a[:3]), "table_digest must be 32 bytes"),
     ],
 )

@@ -18,7 +18,8 @@ OUTPUTS = runpy.run_path(str(DOCS / "outputs.py"))
 SLOW = {"classification", "faq", "graphs", "index", "intervals", "labels", "lightgbm", "new_nodes"}
 SLOW |= {"default", "interoperability", "own_csv", "reliability", "report", "start"}
 SLOW |= {"claims", "imbalance"}
-SHOW_FOLDS = {"default", "faq", "reliability", "own_csv", "report", "start"}
+SHOW_FOLDS = {"classification", "default", "faq", "new_nodes", "own_csv", "reliability", "report"}
+SHOW_FOLDS |= {"start"}
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 

@@ -11,6 +11,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import ebboost as eb
+from ebboost.backends.dask.collectives import SingleProcess
+from ebboost.data.sharded import shard
 from ebboost.propagation import IdentityOperator, SparseSolver
 from ebboost.propagation._cg import ratio
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
@@ -173,12 +175,20 @@ def test_overflow_and_nan_give_nan_and_a_warning(bad, width, monkeypatch):
     assert np.isnan(found[3, 0]) and np.isfinite(found[:, 1:]).all()
 
 
+def test_the_identity_has_norm_one_and_changes_nothing():
+    identity = IdentityOperator(4)
+    assert identity.norm_bound == np.linalg.norm(identity @ np.eye(4), 2) == 1.0
+
+
 def test_largest_eigenvalue_is_bounded_closely_from_above():
     for normalized in (True, False):
         graph = random_graph(120, 400)
         upper = LaplacianSystem(graph, 3.0, normalized).upper
         true = np.linalg.eigvalsh(np.eye(120) + 3.0 * dense_laplacian(graph, normalized))[-1]
         assert true <= upper <= 1.011 * true
+        system = LaplacianSystem(graph, 3.0, normalized)
+        system.degrees = shard(system.degrees, SingleProcess())  # as in a worker of a cluster
+        assert true <= system._largest_eigenvalue() <= 1.011 * true
 
 
 def test_smoothing_keeps_constants_under_the_plain_laplacian():

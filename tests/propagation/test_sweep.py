@@ -19,7 +19,7 @@ from ebboost.propagation import GraphMatrix, _compiled, sweep_on
 from ebboost.propagation._compiled import CompiledSweep
 from ebboost.propagation._ordering import row_order, shared_order
 from ebboost.propagation._sweep import ScipySweep, Steps, Sweep
-from tests.strategies import graphs
+from tests.strategies import graphs, random_graph
 
 compiled = pytest.mark.skipif(COMPILED is None, reason="no compiler")
 LOOPS = ["scipy", pytest.param("compiled", marks=compiled), pytest.param("shared", marks=compiled)]
@@ -504,3 +504,23 @@ def test_steps_refuse_scores_without_a_row_for_each_node(loops):
     sweep, ones = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
     with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
         sweep.steps(ones, ones, ones, 0.5, 1)(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_arranged_vectors_have_the_sums_and_steps_of_plain_ones(loops):
+    arranged = sweep_by(loops, random_graph(60, 200).adjacency).arranged(DOUBLE)
+    plain = np.random.default_rng(0).normal(size=(8, 60))
+    rows = arranged.work(8, DOUBLE)
+    for vector, row in zip(plain, rows, strict=True):
+        arranged.arrange(vector, row)
+    size, inverse, newest, scaled, direction, image, z, residual = plain
+    sums = arranged.sums(rows[7], rows[3], rows[5], rows[0])
+    expected = [residual @ scaled, scaled @ image, ((size * residual) ** 2).sum()]
+    np.testing.assert_allclose(sums, expected)
+    arranged.advance(0.3, 0.7, *rows[1:])
+    direction = 0.3 * direction + scaled
+    image = 0.3 * image + newest
+    residual = residual - 0.7 * image
+    moved = [inverse * residual, direction, image, z + 0.7 * direction, residual]
+    for row, vector in zip(rows[3:], moved, strict=True):
+        np.testing.assert_allclose(arranged.restore(row), vector)

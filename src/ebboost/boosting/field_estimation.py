@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import total_rows
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 
-Array = NDArray[np.float64]
 # Where the search starts: λ in units of the mean curvature, and τ/λ; then by which factors it
 # moves, and how often at most.
 START = (1.0, 0.03)
@@ -65,7 +64,7 @@ class _Search:
         graph: Graph,
         labels: Labels,
         scores: Array,
-        fold: NDArray[np.int64],
+        fold: IntArray,
         n_folds: int,
         scale: float,
     ) -> None:
@@ -150,7 +149,7 @@ def hidden_deviances(
         return labels.weighted(estimate.loss.deviance(predicted, labels.target))
 
 
-def _folds(labels: Labels, n_folds: int, seed: int) -> NDArray[np.int64]:
+def _folds(labels: Labels, n_folds: int, seed: int) -> IntArray:
     return np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
 
 
@@ -165,28 +164,12 @@ def estimate_field(
     start: LatentField | None = None,
     similarity: bool = False,
 ) -> FieldEstimate:
-    """Return the strengths of the field, and the parameters of the likelihood that are None.
+    """Return the strengths of the field, and the parameters of the loss that are None.
 
-    Parameters
-    ----------
-    graph : Graph
-    labels : Labels
-    scores : ndarray of shape (m, c)
-        Scores at the labelled nodes, offset included, of models not trained on that label.
-    loss : Loss
-        Its parameters that are None are estimated.
-    n_folds : int, default=5
-        Folds in which labels are hidden.
-    seed : int, default=0
-        Draws the folds.
-    start : LatentField, optional
-        Where the search starts.
-    similarity : bool, default=False
-        Whether the field connects nodes with similar neighbourhoods; that of ``start`` counts.
-
-    Returns
-    -------
-    FieldEstimate
+    ``scores`` are those of the labelled nodes, offset included, by models not trained on that
+    label. The labels of each of ``n_folds``, drawn by ``seed``, are hidden in turn.
+    With ``similarity`` the field connects nodes with similar neighbourhoods, unless ``start`` is
+    given.
     """
     if graph.groups is not None and isinstance(graph, Graph):
         # Of the rows only those with these labels matter.

@@ -17,7 +17,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -29,10 +28,10 @@ from ebboost.data.labels import Labels
 from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
 from ebboost.data.sharded import total_rows
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.propagation import Factor, GraphMatrix, Propagation, SparseSolver
 
-Array = NDArray[np.float64]
 # Relative accuracy of solves whose result is reported, and in training in double precision.
 SOLVE_TOLERANCE = 1e-10
 TRAINING_TOLERANCE = 1e-6
@@ -100,7 +99,7 @@ class LatentField(BaseEstimator):
     normalized: bool = True
     similarity: bool = False
 
-    def operator(self, graph: Graph, nodes: NDArray[np.int64], weight: Array) -> "FieldPosterior":
+    def operator(self, graph: Graph, nodes: IntArray, weight: Array) -> "FieldPosterior":
         """Return the posterior of the field on a graph.
 
         Parameters
@@ -144,9 +143,7 @@ class FieldPosterior:
     #: Whether the graph is in the memory of one process.
     in_memory = False
 
-    def __init__(
-        self, graph: Graph, nodes: NDArray[np.int64], weight: Array, field: LatentField
-    ) -> None:
+    def __init__(self, graph: Graph, nodes: IntArray, weight: Array, field: LatentField) -> None:
         lam = field.lam
         tau = field.tau
         normalized = field.normalized
@@ -237,11 +234,11 @@ class FieldPosterior:
         """Return (H + λL + τI)⁻¹ v on all nodes, for v at the labelled nodes."""
         return self.solve_system(curvature, self._on_all_nodes(self.nodes, values), tolerance)
 
-    def squared_norm(self, gradient: Array, nodes: NDArray[np.int64] | None = None) -> float:
+    def squared_norm(self, gradient: Array, nodes: IntArray | None = None) -> float:
         """Return ‖∂E/∂z‖² for derivatives at all or some nodes."""
         return float((gradient * gradient).sum())
 
-    def variances(self, curvature: Array, nodes: NDArray[np.int64] | None = None) -> Variances:
+    def variances(self, curvature: Array, nodes: IntArray | None = None) -> Variances:
         """Return the diagonal of (H + λL + τI)⁻¹, with H of shape (m,) at the labelled nodes.
 
         These are posterior variances in units of the dispersion. They are exact for a few
@@ -263,14 +260,14 @@ class FieldPosterior:
         unit[nodes, column] = 1.0
         return Variances(solver.solve(unit, EXACT_TOLERANCE)[nodes, column], 0.0)
 
-    def _on_all_nodes(self, nodes: NDArray[np.int64], values: Array) -> Array:
+    def _on_all_nodes(self, nodes: IntArray, values: Array) -> Array:
         on_nodes = np.zeros((self.n_nodes, values.shape[1]), like=values)
         on_nodes[nodes] = values
         return on_nodes
 
     def solve_local(
-        self, nodes: NDArray[np.int64], values: Array, tolerance: float
-    ) -> tuple[NDArray[np.int64], Array]:
+        self, nodes: IntArray, values: Array, tolerance: float
+    ) -> tuple[IntArray, Array]:
         """Return the nodes near ``nodes`` and K v there, for v that is zero elsewhere.
 
         No entry of K v, there or beyond, is off by more than ``tolerance``·max |v|. The system is

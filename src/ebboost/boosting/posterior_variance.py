@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.sharded import ShardedArray, inner_products, rows_before, total_rows
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array, float], Array]
 WithHalo = Callable[[Array], Array]
 # Up to this many nodes the matrix is inverted.
@@ -58,24 +57,11 @@ def diagonal_of_inverse(
     solve: Solve,
     with_halo: WithHalo = _all_here,
 ) -> Variances:
-    """Return the diagonal of Q⁻¹.
+    """Return the diagonal of Q⁻¹, for a symmetric Q with no eigenvalue below ``floor``.
 
-    Parameters
-    ----------
-    edges : csr_array
-        The entries of Q, symmetric and positive definite, off its diagonal.
-    diagonal : ndarray
-        Of Q; sharded where the rows are divided among workers.
-    floor : float
-        A lower bound on its eigenvalues.
-    solve : function
-        Returns Q⁻¹ b to a relative accuracy.
-    with_halo : function
-        Returns numbers of own nodes followed by those of the halo, where there is one.
-
-    Returns
-    -------
-    Variances
+    ``edges`` are its entries off the ``diagonal``, which is sharded where rows are divided among
+    workers; ``solve`` returns Q⁻¹ b to a relative accuracy, and ``with_halo`` the numbers of own
+    nodes followed by those of the halo.
     """
     n_nodes = len(diagonal)
     n_total = total_rows(diagonal)

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import typer
 from scipy import sparse
+from sklearn.metrics import r2_score
 
 from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.cli import console, inputs, tables
 from ebboost.datasets import load_elect80, load_lucas
 from ebboost.estimators import EBBSRegressor
-from ebboost.inspection.metrics import median_absolute_error, r2
 
 _FILES = "Write a small data set there instead, to try the other commands on."
 _OUTPUT = "Also write the model that uses the graph to this file."
@@ -58,8 +58,8 @@ def measure(output: Path | None = None) -> dict[str, Any]:
         facts = {"rounds": model.n_iter_, "seconds": time.perf_counter() - start}
         predicted = unless_interrupted(model).predict(nodes=test)
         residuals = y[test] - predicted
-        typical_error = median_absolute_error(np.expm1(-residuals))
-        metrics = {"name": name, "r2": r2(y[test], predicted), "typical_error": typical_error}
+        typical_error = float(np.median(np.abs(np.expm1(-residuals))))
+        metrics = {"name": name, "r2": r2_score(y[test], predicted), "typical_error": typical_error}
         models.append(metrics | facts)
         squared_errors["without" if edges is None else "with_graph"] = residuals**2
     if output is not None:

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from ebboost.cli import console, inputs
@@ -78,7 +77,9 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     decimals = int(np.clip(SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(largest)), 0, 12))
     title = f"node {result['node']}: prediction {prediction}"
     table = console.column_table("", "part", ">adds", title=title)
-    _add_rows(table, parts, decimals)
+    rounded = round_to_sum(values, decimals)  # they add up to their rounded sum
+    for (kind, name, _), value in zip(parts, rounded, strict=True):
+        table.add_row(kind, Text(name), f"{value:+,.{decimals}f}")
     table.add_section()
     table.add_row("sum", "score", f"{sum(values):,.{decimals}f}", style="bold")
     console.terminal().print(table)
@@ -94,10 +95,3 @@ def _largest(
         rest = sum(value for _, value in ranked[top:])
         parts.append((kind, count(len(ranked) - top, other) + remark, rest))
     return parts
-
-
-def _add_rows(table: Table, parts: list[Part], decimals: int) -> None:
-    """Add parts to a table, rounded so that they add up to their rounded sum."""
-    values = round_to_sum([value for *_, value in parts], decimals)
-    for (kind, name, _), value in zip(parts, values, strict=True):
-        table.add_row(kind, Text(name), f"{value:+,.{decimals}f}")

@@ -20,11 +20,11 @@ from ebboost.inspection.data_audit import leaks
 from ebboost.inspection.diagnostics import (
     CLASS_METRICS,
     NUMBER_METRICS,
+    TITLES,
     require_validation,
     selection_rows,
 )
 from ebboost.inspection.formatting import count, figure, file_size, percent
-from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.model_checks import calibration_check
 from ebboost.model.intervals import fitted_intervals
 from ebboost.model.state import FittedState
@@ -170,7 +170,7 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
         }
     intervals = fitted_intervals(model.state_, level)
     return facts | {
-        "rmse_of_mean": rmse(held_out.truth - y.mean()),
+        "rmse_of_mean": float(np.sqrt(((held_out.truth - y.mean()) ** 2).mean())),
         "interval": level,
         "half_width": float(np.median(intervals.upper - intervals.lower) / 2.0),
     }

@@ -22,6 +22,7 @@ FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
 TO_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
 NO_WEIGHTS = "none"  # --weight none: all edges weigh 1
 ROWS = "rows"  # --id rows: edges hold row numbers
+NO_EDGES = "lists no edges: name two nodes for each, or leave it out and pass --coordinates."
 
 Ids = NDArray[Any]
 
@@ -83,9 +84,7 @@ def read_nodes_and_edges(
     id_name = None if by_row else node_id
     if node_id is None:
         id_name = _find_id_column(nodes, names, names_of_ends, more_ids, edges)
-    table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
-    if not len(table):
-        raise ValueError(f"{nodes} has a header but no rows.")
+    table = _read_rows(nodes, [] if id_name is None else [id_name])
     if id_name is None:
         _warn(f"{edges.name} holds row numbers of {nodes.name}, counted from 0.")
         ids: Ids = np.arange(len(table))
@@ -116,9 +115,7 @@ def read_nodes(nodes: TableSource, node_id: str | None = None) -> NodesAndEdges:
     if node_id is not None and not by_row:
         tables.check_column(names, node_id, "--id", nodes)
     id_name = None if by_row else node_id or _named_like(names, ID_NAMES)
-    table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
-    if not len(table):
-        raise ValueError(f"{nodes} has a header but no rows.")
+    table = _read_rows(nodes, [] if id_name is None else [id_name])
     if id_name is None:
         return NodesAndEdges(table, np.arange(len(table)), None)
     ids = table.pop(id_name).to_numpy(dtype=object)
@@ -130,9 +127,7 @@ def read_rows_and_edges(
     nodes: TableSource, edges: TableSource | None, groups: str, columns: EdgeColumns
 ) -> NodesAndEdges:
     """Read rows, several of which belong to a node of the edges; ids are row numbers."""
-    table = tables.read_table(nodes, text=[groups])
-    if not len(table):
-        raise ValueError(f"{nodes} has a header but no rows.")
+    table = _read_rows(nodes, [groups])
     if line := tables.first_line((table[groups] == "").to_numpy(), nodes):
         raise ValueError(f"{nodes}, line {line}: column {groups!r} is empty. Name the group.")
     graph = None
@@ -146,6 +141,16 @@ def read_rows_and_edges(
             raise ValueError(f"{edges} names no group of column {groups!r} of {nodes.name}.")
         graph = Graph(Graph.from_edges(source, target, weights, ids.size).adjacency, ids)
     return NodesAndEdges(table, np.arange(len(table)), None, graph)
+
+
+def _read_rows(
+    nodes: TableSource, text: Sequence[str], only: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """The table of nodes, or some of its columns, which has a row at least."""
+    table = tables.read_table(nodes, text=text, only=only)
+    if not len(table):
+        raise ValueError(f"{nodes} has a header but no rows: write a line for each node.")
+    return table
 
 
 def _warn(text: str) -> None:
@@ -188,14 +193,14 @@ def _read_edges(
     ends = _end_columns(path, names, columns.source, columns.target)
     others = [name for name in names if name not in ends]
     table = tables.read_table(path, text=ends, header=header)
-    weight, is_distance = _weight_column(path, table[others], columns)
+    weight, is_distance = _weight_column(path, table[others], columns, header)
     values = [table[name].to_numpy(dtype=object) for name in ends]
     for name, end in zip(ends, values, strict=True):
         if (end == "").any():
             line = tables.line_of(path, int((end == "").argmax()), header)
             raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
     if not len(table):
-        raise ValueError(f"{path} lists no edges.")
+        raise ValueError(f"{path} {NO_EDGES}")
     if weight is None:
         return values, None
     numbers = _check_weights(table[weight], path, header)
@@ -206,7 +211,7 @@ def _read_graphml(path: Path, columns: EdgeColumns) -> tuple[list[Ids], NDArray[
     name = columns.weight or columns.distance
     file = read_graphml(path, name or "weight")
     if not file.source.size:
-        raise ValueError(f"{path} lists no edges.")
+        raise ValueError(f"{path} {NO_EDGES}")
     if name not in (None, NO_WEIGHTS) and file.weight is None:
         raise ValueError(f"{path}: no edge attribute is called {name!r} (--weight, --distance).")
     weights = None if columns.weight == NO_WEIGHTS else file.weight
@@ -218,7 +223,7 @@ def _read_graphml(path: Path, columns: EdgeColumns) -> tuple[list[Ids], NDArray[
 
 
 def _weight_column(
-    path: TableSource, others: pd.DataFrame, columns: EdgeColumns
+    path: TableSource, others: pd.DataFrame, columns: EdgeColumns, header: bool
 ) -> tuple[str | None, bool]:
     """The column of weights or distances and whether it holds distances; warns of a choice."""
     names = list(others)
@@ -233,7 +238,7 @@ def _weight_column(
             text = f"Column {name!r} of {path.name} is used as weights: a large one is a strong tie"
             _warn(f"{text}. --distance takes it as distances.")
         return tables.check_column(names, name, option, path), option == "--distance"
-    numeric = [name for name in names if _may_be_weights(others[name])]
+    numeric = [name for name in names if _weight_problem(others[name], path, header) is None]
     if weight := _named_like(numeric, WEIGHT_NAMES):
         text = f"Column {weight!r} of {path.name} is used as edge weights."
         _warn(f"{text} --weight none ignores it.")
@@ -243,8 +248,8 @@ def _weight_column(
         _warn(f"{text} 1 / (1 + d / median d). --weight none ignores it.")
         return distance, True
     if unusable := _named_like(names, (*WEIGHT_NAMES, *DISTANCE_NAMES)):
-        reason = "some of its values are not numbers from 0 up, or all are 0"
-        _warn(f"Column {unusable!r} of {path.name} is not used: {reason}.")
+        problem = _weight_problem(others[unusable], path, header)
+        _warn(f"Column {unusable!r} of {path.name} is not used: {problem}.")
         names.remove(unusable)
     if names:
         text = f"Columns of {path.name} that are not used: {', '.join(map(repr, names))}."
@@ -253,11 +258,15 @@ def _weight_column(
     return None, False
 
 
-def _may_be_weights(column: pd.Series) -> bool:
-    """Whether a column holds finite numbers from 0 up, not all equal to 0."""
+def _weight_problem(column: pd.Series, path: TableSource, header: bool) -> str | None:
+    """Why a column cannot be weights, None if it holds finite numbers from 0 up, not only 0."""
     values = as_numbers(column)
-    is_valid = bool(((values >= 0) & (values < np.inf)).all())
-    return is_valid and bool(values.any())
+    invalid = ~((values >= 0) & (values < np.inf)).to_numpy()
+    if invalid.any():
+        row = int(invalid.argmax())
+        where = f"line {tables.line_of(path, row, header)} holds {str(column.iloc[row])!r}"
+        return f"{where}, not a number from 0 up"
+    return None if values.any() else "all its values are 0"
 
 
 def _end_columns(
@@ -283,13 +292,11 @@ def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _check_weights(column: pd.Series, path: TableSource, header: bool) -> NDArray[np.float64]:
+    problem = _weight_problem(column, path, header)
+    if problem is not None and problem.startswith("line"):
+        where = f"{path}, column {column.name!r}"
+        raise ValueError(f"{where}: {problem}. Correct it, or drop the edge.")
     weights: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
-    invalid = ~np.isfinite(weights) | (weights < 0)
-    if invalid.any():
-        row = int(invalid.argmax())
-        value = str(column.iloc[row])
-        text = f"column {column.name!r} must be a number from 0 up, got {value!r}."
-        raise ValueError(f"{path}, line {tables.line_of(path, row, header)}: {text}")
     return weights
 
 
@@ -302,7 +309,7 @@ def _find_id_column(
     if not new_ids.size:
         new_ids = named_ids
     candidates = _id_candidates(columns)
-    values = tables.read_table(path, text=candidates, only=candidates)
+    values = _read_rows(path, candidates, candidates)
     shares = {name: _share_in(new_ids, values[name]) for name in candidates}
     best = max(candidates, key=lambda name: shares[name])
     if shares[best] >= 0.5:  # ends that it lacks are reported later

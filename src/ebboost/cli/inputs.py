@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,9 @@ from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
 
 Task = Literal["auto", "regression", "classification"]
+LossName = Literal[
+    "poisson", "negative_binomial", "gamma", "tweedie", "huber", "quantile", "squared_error"
+]
 Model = EBBSClassifier | EBBSRegressor
 
 
@@ -68,7 +71,8 @@ _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
 _DROP = "Column to leave out; may be repeated."
 _MISSING = "Value of the target that means unknown, such as -999; may be repeated."
-_LOSS = "poisson, negative_binomial, gamma, tweedie, huber, quantile or squared_error."
+_LOSS = f"{', '.join(get_args(LossName))}. Default: squared_error; with --exposure, "
+_LOSS += "negative_binomial."
 _EXPOSURE = "Column that counts or amounts are proportional to, such as population."
 _OFFSET = "Column that is added to the score of each row."
 _GROUPS = (
@@ -164,7 +168,7 @@ class ColumnOptions:
 class LossOptions:
     """Options that say how counts and amounts are predicted."""
 
-    loss: Annotated[str | None, option("--loss", "NAME", _LOSS)] = None
+    loss: Annotated[LossName | None, option("--loss", "NAME", _LOSS)] = None
     exposure: Annotated[str | None, option("--exposure", "COLUMN", _EXPOSURE)] = None
     offset: Annotated[str | None, option("--offset", "COLUMN", _OFFSET)] = None
 

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from ebboost.cli import console, inputs, tables
 from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, read_nodes
-from ebboost.cli.roles import target_numbers
+from ebboost.cli.roles import check_numbers, target_numbers
 
 _OUTPUT = "CSV or Parquet file to write. Default: CSV on standard output."
 _INTERVAL = (
@@ -150,9 +150,12 @@ def _new_rows(
     for name in reader.names:
         tables.check_column(list(table.columns), name, "the model needs it", path)
     X = table[list(reader.names)].copy()
-    for position in reader.categories:
-        name = reader.names[position]
-        X[name] = tables.as_names(X[name])
+    for position, name in enumerate(reader.names):
+        if position in reader.categories:
+            X[name] = tables.as_names(X[name])
+        elif position not in reader.dates:
+            remedy = "The model was fitted on numbers: correct it, or leave the cell empty."
+            check_numbers(X[name], path, f"column {name!r}", remedy)
     y = table.get(inputs.column_name(model, "target"), pd.Series(index=table.index, dtype=object))
     if not is_classifier(model):
         y = pd.Series(target_numbers(y, path))

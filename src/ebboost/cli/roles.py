@@ -77,11 +77,13 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
         if is_numeric(known) and set(known) == {-1, 0, 1}:
             ask = "If -1 means unknown: --missing -1. If these are classes: --task classification."
             warnings.warn(f"The target is -1, 0 or 1: predicted as a number. {ask}", stacklevel=2)
+    constant = f"is {str(known.iloc[0])!r} wherever it is known: there is nothing to learn"
     if task == "regression":
+        if known.nunique() < 2:
+            warnings.warn(f"{target} {constant}.", stacklevel=2)
         return target_numbers(column, path), task
     if known.nunique() < 2:
-        value = str(known.iloc[0])
-        raise ValueError(f"{target} is {value!r} wherever it is known: there is nothing to learn.")
+        raise ValueError(f"{target} {constant}. Fill in rows of another class.")
     if column.dtype.kind == "f":  # integers, because of a gap
         if (known % 1 != 0).any():
             remedy = "which are not classes: use --task regression."
@@ -94,15 +96,18 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
 
 def target_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
     """Return a target as numbers, NaN where it is empty; other text raises an error."""
+    remedy = "Correct it, or predict classes: --task classification."
+    check_numbers(column, path, f"the target {str(column.name)!r}", remedy)
+    numbers: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
+    return numbers
+
+
+def check_numbers(column: pd.Series, path: Path, what: str, remedy: str) -> None:
+    """Raise an error with the first line of a column that is neither empty nor a number."""
     invalid = _not_numbers(column)
     if line := first_line(invalid, path):
         value = str(column.iloc[invalid.argmax()])
-        raise ValueError(
-            f"{path}, line {line}: the target {str(column.name)!r} is {value!r}, not a number. "
-            "Correct it, or predict classes: --task classification."
-        )
-    numbers: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
-    return numbers
+        raise ValueError(f"{path}, line {line}: {what} is {value!r}, not a number. {remedy}")
 
 
 def _not_numbers(column: pd.Series) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from ebboost.data.table import Table
-from ebboost.data.types import Array, IntArray, TableLike
+from ebboost.data.types import Array, TableLike
 from ebboost.graph import Graph, as_points
 
 # Nearest rows that a row is connected to unless other numbers are compared. RMSE of log prices with
@@ -31,29 +31,15 @@ NEEDS_COORDINATES = (
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Points of the fitted rows: two coordinates in a plane, or three on the unit sphere.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_nodes, 2 or 3)
-    scale : float
-        Median length of the edges, in the units of the points.
-    columns : tuple of int
-        Columns of X that hold the coordinates (latitude first, if degrees); () if there are none.
-    neighbors : int
-        Number of nearest rows that each row is connected to, 0 for Delaunay triangles.
-    weighted : bool
-        Whether an edge of length d weighs 1 / (1 + d / scale), not 1.
-    compared : tuple of (int, bool, float)
-        Graphs that were compared: their neighbors and weighted, and the mean deviance at held-out
-        labels of plain boosting with a latent field on the graph.
-    """
+    """Points of the fitted rows: two coordinates in a plane, or three on the unit sphere."""
 
     points: Array
-    scale: float = 1.0
-    columns: tuple[int, ...] = ()
-    neighbors: int = N_NEIGHBORS
-    weighted: bool = True
+    scale: float = 1.0  # the median length of the edges, in the units of the points
+    columns: tuple[int, ...] = ()  # of X with the coordinates, latitude first if degrees, or ()
+    neighbors: int = N_NEIGHBORS  # nearest rows that each row is connected to, or DELAUNAY
+    weighted: bool = True  # whether an edge of length d weighs 1 / (1 + d / scale), not 1
+    #: Graphs that were compared: their neighbors and weighted, and the mean deviance at held-out
+    #: labels of plain boosting with a latent field on the graph.
     compared: tuple[tuple[int, bool, float], ...] = ()
 
     @classmethod
@@ -78,7 +64,7 @@ class Coordinates:
         else:
             edges = Graph.build_knn(self.points, min(neighbors, max(n_rows - 1, 1)))
         low, high = sparse.triu(edges.adjacency, format="coo").coords
-        lengths = _lengths(self.points, low, high)
+        lengths = np.linalg.norm(self.points[low] - self.points[high], axis=1)
         positive = lengths[lengths > 0]
         scale = float(np.median(positive)) if positive.size else 1.0
         changed = replace(self, scale=scale, neighbors=neighbors, weighted=weighted)
@@ -126,7 +112,7 @@ class Coordinates:
             _, nearest = cKDTree(points).query(new, k=n_nearest)
             ends = np.sort([np.repeat(rows, n_nearest), nearest.ravel()], axis=0)
             low, high = np.unique(ends[:, ends[0] != ends[1]], axis=1)
-        weights = self._weights(_lengths(points, low, high))
+        weights = self._weights(np.linalg.norm(points[low] - points[high], axis=1))
         return Graph.from_edges(low, high, weights, len(points))
 
 
@@ -151,11 +137,6 @@ def _plane(points: Array) -> Array:
     latitude = np.arcsin(np.clip(z, -1.0, 1.0))
     longitude = np.arctan2(y, x) * np.cos(latitude.mean())
     return np.rad2deg(np.column_stack([longitude, latitude]))
-
-
-def _lengths(points: Array, low: IntArray, high: IntArray) -> Array:
-    lengths: Array = np.linalg.norm(points[low] - points[high], axis=1)
-    return lengths
 
 
 def split_geometry(X: TableLike) -> tuple[TableLike, Any]:
@@ -212,8 +193,10 @@ def coordinate_columns(coordinates: Any, names: Sequence[str]) -> tuple[tuple[in
     () for points; of degrees the latitude is first.
     """
     columns = _columns(coordinates, names)
-    by_degrees = _degrees(names, columns)
-    return by_degrees or columns, bool(by_degrees)
+    latitude = [column for column in columns if _LATITUDE.fullmatch(names[column])]
+    longitude = [column for column in columns if _LONGITUDE.fullmatch(names[column])]
+    by_degrees = len(latitude) == len(longitude) == 1
+    return (*latitude, *longitude) if by_degrees else columns, by_degrees
 
 
 def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
@@ -236,13 +219,6 @@ def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
     return tuple(names.index(item) if are_names else int(item) for item in items)
 
 
-def _degrees(names: Sequence[str], columns: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the columns of latitude and longitude, () if the names do not say so."""
-    latitude = [column for column in columns if _LATITUDE.fullmatch(names[column])]
-    longitude = [column for column in columns if _LONGITUDE.fullmatch(names[column])]
-    return (*latitude, *longitude) if len(latitude) == len(longitude) == 1 else ()
-
-
 def _read_points(table: Table, columns: tuple[int, ...], coordinates: Any, degrees: bool) -> Array:
     """Return points of the plane or the sphere, from columns or as they were passed."""
     if columns:
@@ -256,13 +232,14 @@ def _read_points(table: Table, columns: tuple[int, ...], coordinates: Any, degre
             problem = "columns named latitude and longitude must hold degrees"
             problem = f"{problem}, row {row} is {values[row].tolist()}"
             raise ValueError(f"{problem}. Other names, such as x and y, are points of a plane.")
-        return as_points(values, "haversine" if degrees else "euclidean")
+        names = [table.names[column] for column in columns]
+        return as_points(values, "haversine" if degrees else "euclidean", "coordinates", names)
     if hasattr(coordinates, "representative_point"):  # a GeoSeries
         inner = coordinates.representative_point()
         if coordinates.crs is not None and coordinates.crs.is_geographic:
-            return as_points(np.column_stack([inner.y, inner.x]), "haversine")
+            return as_points(np.column_stack([inner.y, inner.x]), "haversine", "coordinates")
         coordinates = np.column_stack([inner.x, inner.y])
-    points = as_points(coordinates, "euclidean")
+    points = as_points(coordinates, "euclidean", "coordinates")
     if points.shape != (table.n_rows, 2):
         expected = f"two columns of X, or points of shape ({table.n_rows}, 2)"
         raise ValueError(f"coordinates must be {expected}, got {points.shape}.")

@@ -3,11 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -15,7 +13,6 @@ from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
@@ -32,7 +29,7 @@ from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
-from ebboost.training.settings import Settings
+from ebboost.training.settings import Parameters, Settings
 from ebboost.training.trainer import Trainer
 
 # Fewest labels for a warning of target leakage, and labels that are looked at.
@@ -44,8 +41,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
 }
 
 
-@dataclass(eq=False, repr=False)
-class BaseEBBS(FittedModel):
+class BaseEBBS(FittedModel, Parameters):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
     _output_type: ClassVar[type[Output]]
@@ -76,32 +72,6 @@ class BaseEBBS(FittedModel):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    n_estimators: int = 3000
-    learning_rate: float | None = None
-    _: KW_ONLY
-    smoothing: Smoother | str | None = "auto"
-    labels: LatentField | MaskedLabels | str = "auto"
-    neighbor_features: NeighborFeatures | str | None = "auto"
-    feature_smoothing: Smoother | str | None = "auto"
-    spectral_features: SpectralFeatures | str | None = "auto"
-    relations: Mapping[str, float] | str = "auto"
-    neighbors: int | str = "auto"
-    learner: Any = "lightgbm"
-    loss: Loss | str = "auto"
-    momentum: Momentum | str | bool = False
-    penalty: float = 0.0
-    early_stopping: bool = True
-    selection: str = "search"
-    n_folds: int | str = "auto"
-    eval_metric: str | MetricFunction = "loss"
-    validation_fraction: float = 0.1
-    n_iter_no_change: int | None = None
-    categorical_features: Sequence[str | int] | str = "auto"
-    device: str = "cpu"
-    n_jobs: int | None = None
-    random_state: int | RandomState | None = None
-    verbose: int = 0
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:

@@ -1,6 +1,7 @@
 """The regressor."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
@@ -14,6 +15,7 @@ from ebboost.propagation import Laplacian
 
 
 @fill_docstring(loss=LOSSES, extra="")
+@dataclass(eq=False, repr=False)
 class EBBSRegressor(RegressorMixin, BaseEBBS):
     """Gradient boosting through a graph, for numbers.
 

@@ -1,5 +1,6 @@
 """Graphs computed from coordinates: nearest neighbours, Delaunay triangles, a radius."""
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Literal
 
@@ -81,18 +82,22 @@ def distances(points: Points, ends: Ends, metric: Metric) -> NDArray[np.float64]
     return 2 * EARTH_RADIUS_KM * np.arcsin(np.minimum(chord / 2, 1.0))
 
 
-def as_points(coords: ArrayLike, metric: Metric) -> Points:
+def as_points(
+    coords: ArrayLike, metric: Metric, name: str = "coords", columns: Sequence[object] = ()
+) -> Points:
     """Return coordinates whose euclidean distance orders pairs as the metric does."""
     try:
         array = np.asarray(coords, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"coords must be a table of numbers, one row per node ({error}).") from None
+        raise TypeError(f"{name} must be a table of numbers, one row per node ({error}).") from None
     if array.ndim != 2 or not array.size:
-        raise ValueError(f"coords must be a table with one row per node, got shape {array.shape}.")
-    invalid = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        raise ValueError(f"{name} must be a table with one row per node, got shape {array.shape}.")
+    invalid = np.argwhere(~np.isfinite(array))
     if invalid.size:
-        problem = f"coords has a missing or infinite value at row {invalid[0]}"
-        raise ValueError(f"{problem}. Fill it in, or leave the node out.")
+        row, column = invalid[0].tolist()
+        where = f"row {row}, column {columns[column] if columns else column!r}"
+        problem = f"{name} must be finite numbers, {where} is {array[row, column]}"
+        raise ValueError(f"{problem}. Fill it in, or leave the row out.")
     if metric == "euclidean":
         return array
     if metric != "haversine":

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
+from sklearn import metrics
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,6 @@ from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
-from ebboost.inspection import metrics
 from ebboost.model.intervals import LocalQuantile, conformal_quantile, scores_of_labels
 from ebboost.model.spread import held_out_distribution
 from ebboost.model.state import FittedState
@@ -27,6 +27,19 @@ CANDIDATES = {"none": "without the graph", "as given": "as specified"}
 # Metrics of likelihoods other than squared error, and of two and of more classes.
 NUMBER_METRICS = ("deviance", "d2")
 CLASS_METRICS = {2: ("log_loss", "brier", "roc_auc", "average_precision"), 3: ("log_loss", "brier")}
+TITLES = {
+    "rmse": "RMSE",
+    "mae": "mean |error|",
+    "median": "median |error|",
+    "r2": "R²",
+    "deviance": "mean deviance",
+    "d2": "D²",
+    "accuracy": "accuracy",
+    "log_loss": "log-loss",
+    "brier": "Brier score",
+    "roc_auc": "AUC",
+    "average_precision": "average precision",
+}
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Names of columns that hold coordinates, east before north.
 COORDINATES = [("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat")]
@@ -85,17 +98,19 @@ class Validation:
     def metrics(self) -> dict[str, float]:
         """Errors of numbers, deviance and D² of their likelihood, or metrics of classes."""
         if self.probabilities is None:
+            pair = (self.truth, self.prediction)
             values = {
-                "rmse": metrics.rmse(self.residual),
-                "mae": metrics.mae(self.residual),
-                "median": metrics.median_absolute_error(self.residual),
-                "r2": metrics.r2(self.truth, self.prediction),
+                "rmse": metrics.root_mean_squared_error(*pair),
+                "mae": metrics.mean_absolute_error(*pair),
+                "median": metrics.median_absolute_error(*pair),
+                # Not that of scikit-learn where all labels are equal.
+                "r2": metrics.r2_score(*pair) if np.ptp(self.truth) > 0.0 else np.nan,
             }
             names: tuple[str, ...] = () if self.scored is None else NUMBER_METRICS
             scored = self.scored
         else:
             n_classes = self.probabilities.shape[1]
-            values = {"accuracy": metrics.accuracy(self.truth, self.prediction)}
+            values = {"accuracy": metrics.accuracy_score(self.truth, self.prediction)}
             names = CLASS_METRICS[min(n_classes, 3)]
             scores = np.log(np.maximum(self.probabilities, np.finfo(float).tiny))
             target = np.eye(n_classes)[self.truth.astype(int)]

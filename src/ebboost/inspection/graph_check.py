@@ -31,26 +31,15 @@ MAX_COMPARISONS = 100_000_000  # edges times permutations
 class Autocorrelation:
     """Similarity of the labels of neighbours.
 
-    Attributes
-    ----------
-    name : str
-        ``"Moran's I"`` for numbers; ``"edge agreement"``, the share of edges between equal classes,
-        for classes.
-    value : float
-        The statistic.
-    expected : float
-        Its mean under random permutations of the labels.
-    p_value : float
-        Share of random permutations with a value at least as large.
-    n_edges : int
-        Edges with a label at both ends.
+    ``"Moran's I"`` for numbers; for classes ``"edge agreement"``, the share of edges between equal
+    ones.
     """
 
     name: str
     value: float
-    expected: float
-    p_value: float
-    n_edges: int
+    expected: float  # the mean under random permutations of the labels
+    p_value: float  # share of random permutations with a value at least as large
+    n_edges: int  # with a label at both ends
 
 
 @dataclass(frozen=True)

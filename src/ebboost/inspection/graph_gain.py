@@ -25,28 +25,10 @@ CLEAR = 3.0  # standard errors of the gain
 
 @dataclass(frozen=True)
 class Estimate(GraphGain):
-    """What the graph is worth: errors at labels that were not trained on, and the selected parts.
+    """What the graph is worth: errors at labels not trained on, and the selected parts."""
 
-    Attributes
-    ----------
-    metric : str
-        ``"RMSE"`` for numbers, ``"loss"`` for classes: the log loss.
-    without, with_graph : float
-        The metric of plain boosting, and of the selected model.
-    gain : float
-        Their difference; negative if the graph does harm.
-    standard_error : float
-        Of the gain.
-    n_labels : int
-        Labels that were compared.
-    choice : str
-        The selected candidates, of which the mean is the model; ``"none"``: without the graph.
-    n_nodes : int
-        Size of the part of the graph that was used.
-    """
-
-    choice: str
-    n_nodes: int
+    choice: str  # the selected candidates, of which the mean is the model; "none": no graph
+    n_nodes: int  # of the part of the graph that was used
 
     @property
     def gain_text(self) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ebboost.data.table import Table
 from ebboost.inspection.diagnostics import Model, Validation, share_range
-from ebboost.inspection.formatting import count, date, number, percent, shorten
+from ebboost.inspection.formatting import count, date, number, shorten
 
 Group = tuple[str, NDArray[np.bool_]]
 MIN_GROUP = 20
@@ -22,11 +22,6 @@ class GroupCoverage(NamedTuple):
     share: float
     low: float
     high: float
-
-    @property
-    def range_by_chance(self) -> str:
-        """The range in words."""
-        return f"{percent(self.low)} to {percent(self.high)}"
 
 
 def coverage_by_group(

@@ -23,7 +23,7 @@ from ebboost.boosting.objective import relative_weights
 from ebboost.data.labels import one_hot
 from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.types import Array, IntArray
-from ebboost.inspection.data_audit import MIN_ROWS
+from ebboost.inspection.data_audit import correlation_if_enough
 from ebboost.model.spread import distribution_with, held_out_distribution, require_spread
 from ebboost.model.state import FittedState
 
@@ -63,10 +63,10 @@ def residual_check(state: FittedState, seed: int = 0) -> Check | None:
     needs_sample = state.is_classifier or state.loss.log_link
     if needs_sample and type(state.loss).sample is Loss.sample:
         return None
-    links = graph.adjacency[record.nodes][:, record.nodes]
-    if int((np.diff(links.indptr) > 0).sum()) < MIN_ROWS:
+    residuals = _residuals(state, record.target, None)
+    value = correlation_if_enough(graph, record.nodes, residuals)
+    if value is None:
         return None
-    value = neighbor_correlation(graph, record.nodes, _residuals(state, record.target, None))
     random = np.random.default_rng((seed, 8191))
     draws = [
         neighbor_correlation(graph, record.nodes, residuals)

@@ -25,7 +25,6 @@ from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, Groups, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
-from ebboost.model.spread import Spread
 from ebboost.model.state import FittedState, GraphGain
 
 Arrays = dict[str, NDArray[Any]]
@@ -156,11 +155,6 @@ def check_member(
         numbers(arrays, name, *getattr(first, name).shape)
 
 
-def spread_facts(spread: Spread) -> dict[str, Any]:
-    """Return the numbers of a spread."""
-    return {name: getattr(spread, name) for name in SPREAD}
-
-
 def spread_arrays(state: FittedState) -> tuple[str, ...]:
     """Return the names of the arrays of a spread with an entry for each node or label."""
     return SPREAD_ARRAYS + (("forecast_deviation",) if state.forecast is not None else ())
@@ -245,11 +239,20 @@ def numbers(arrays: Arrays, name: str, *shape: int | None, high: float = LARGEST
     return array
 
 
+def integers(
+    arrays: Arrays, name: str, high: int, low: int = 0, size: int | None = None
+) -> IntArray:
+    """Return an array of integers from ``low`` to ``high``, of any size if that is None."""
+    values = arrays[name]
+    are_integers = values.ndim == 1 and values.dtype.kind == "i" and size in (None, values.size)
+    require(are_integers, f"{name} must be {'' if size is None else f'{size} '}integers")
+    require(((values >= low) & (values <= high)).all(), f"{name} must be from {low} to {high}")
+    return values
+
+
 def node_indices(arrays: Arrays, name: str, n_nodes: int) -> IntArray:
     """Return an array of different nodes."""
-    nodes = arrays[name]
-    require(nodes.ndim == 1 and nodes.dtype.kind == "i", f"{name} must be integers")
-    require(((nodes >= 0) & (nodes < n_nodes)).all(), f"{name} must be from 0 to {n_nodes - 1}")
+    nodes = integers(arrays, name, n_nodes - 1)
     require(np.unique(nodes).size == nodes.size, f"{name} must not have a node twice")
     return nodes
 
@@ -285,9 +288,7 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
         require(fits, f"node_ids must be {n_ids} ids")
         check_unique_ids(node_ids)
     if group_of is not None:
-        fits = group_of.shape == (n_nodes,) and group_of.dtype.kind == "i"
-        fits = fits and bool(((group_of >= 0) & (group_of < n_ids)).all())
-        require(fits, f"group_of must be from 0 to {n_ids - 1}")
+        integers(arrays, "group_of", n_ids - 1, size=n_nodes)
         between = Graph(symmetric(arrays, "groups", n_ids), node_ids)
         return Graph(adjacency, groups=Groups(between, group_of), time=time)
     outgoing = None
@@ -376,9 +377,8 @@ def read_pipeline(candidate: Candidate, arrays: Arrays, reader: TableReader) -> 
         pipeline.levels = {int(name.removeprefix("levels_")): arrays[name] for name in names}
         for column, codes in pipeline.levels.items():
             n_categories = len(reader.categories.get(column, ()))
-            fits = codes.ndim == 1 and codes.dtype.kind == "i" and codes.size <= MAX_LEVELS
-            fits = fits and bool(((codes >= OTHERS) & (codes < n_categories)).all())
-            require(fits, f"levels_{column} must be codes of categories")
+            integers(arrays, f"levels_{column}", n_categories - 1, OTHERS)
+            require(codes.size <= MAX_LEVELS, f"levels_{column} must be few categories")
     if pipeline.low_rank is not None:
         directions = numbers(arrays, "directions", None, candidate.low_rank)
         pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.schema import require
-from ebboost.model._untrusted import Arrays, numbers
+from ebboost.model._untrusted import Arrays, integers, numbers
 
 
 def read_inputs(arrays: Arrays, n_nodes: int, n_features: int) -> dict[str, Any]:
@@ -38,11 +38,7 @@ def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | 
 
 def positions(arrays: Arrays, name: str, n_columns: int) -> tuple[int, ...]:
     """Return an array of positions of columns, none where it is absent."""
-    columns = arrays.get(name, np.zeros(0, dtype=np.int64))
-    is_list = columns.dtype.kind == "i" and columns.ndim == 1
-    in_range = is_list and ((columns >= 0) & (columns < n_columns)).all()
-    require(bool(in_range), f"{name} must be from 0 to {n_columns - 1}")
-    return tuple(columns.tolist())
+    return tuple(integers(arrays, name, n_columns - 1).tolist()) if name in arrays else ()
 
 
 def digest(arrays: Arrays) -> str | None:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ebboost.data import validation as checks
 from ebboost.graph import Graph
-from ebboost.graph.ids import as_id_array
+from ebboost.graph.ids import as_id_array, lookup
 
 #: New rows and the fitted nodes that they are connected to, and weights if not all are 1; or the
 #: graph of the fitted nodes followed by the new rows.
@@ -82,7 +82,8 @@ def _pairs(
         )
     rows = checks.node_positions(attach[0], n_new, "attach[0]", repeats=True)
     if fitted.has_ids:
-        nodes = fitted.index_of(attach[1])
+        ids = as_id_array(attach[1], "attach[1]")
+        nodes = lookup(fitted.node_ids, ids, "attach[1]", "Name nodes of the fitted graph.")
     else:
         nodes = checks.node_positions(
             attach[1], fitted.n_nodes, "attach[1]", repeats=True, table="the table fitted on"

@@ -27,6 +27,7 @@ class FileFormat:
     version: int  # that is written, and the newest that is read
     compress: bool = True
     suffix: str = ".part"  # of the name of a file while it is written
+    remedy: str = ""  # for a file that is none, or damaged
 
     def write(self, path: str, manifest: dict[str, Any], entries: Mapping[str, bytes]) -> None:
         """Write a file atomically."""
@@ -45,7 +46,9 @@ class FileFormat:
     def read(self, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the manifest and the other entries of a file; ``ValueError`` if it is damaged."""
         mode = os.stat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a device or pipe may have no end
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(f"{path} is a folder, not an {self.name}: name a file.")
+        if not stat.S_ISREG(mode):  # a device or pipe may have no end
             raise ValueError(f"{path} is not an {self.name}, but a device, pipe or socket")
         with open(path, "rb") as file:
             try:
@@ -55,9 +58,8 @@ class FileFormat:
             except MemoryError:
                 raise
             except Exception as error:  # zipfile raises whatever changed bytes lead it to
-                raise ValueError(
-                    f"{path} is not an {self.name}, or it is damaged ({error_text(error)})"
-                ) from None
+                problem = f"{path} is not an {self.name}, or it is damaged ({error_text(error)})"
+                raise ValueError(problem + self.remedy) from None
         if manifest["format_version"] > self.version:
             raise ValueError(
                 f"{path} was written by a newer ebboost (format {manifest['format_version']}, this "

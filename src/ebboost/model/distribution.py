@@ -10,8 +10,8 @@ from scipy import special, stats
 from sklearn.utils import check_random_state
 
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 # Points of the integral of E|Y − Y'| of counts.
 CRPS_POINTS = 200
 # Least probability whose logarithm is taken.
@@ -303,22 +303,34 @@ class ByMoments(PredictiveDistribution):
         return kind(self.means[rows], self.variances[rows], *rest)
 
 
-@dataclass(frozen=True)
-class AmountDistribution(ByMoments):
+class _OfScipy(ByMoments):
+    """A family that scipy has."""
+
+    @property
+    @abstractmethod
+    def _frozen(self) -> Any:
+        """The distributions of scipy."""
+
+    def cdf(self, y: ArrayLike) -> Array:
+        return np.asarray(self._frozen.cdf(y))
+
+    def _quantile(self, lower: Array, upper: Array) -> Array:
+        quantile = np.where(lower < 0.5, self._frozen.ppf(lower), self._frozen.isf(upper))
+        return np.maximum(quantile, 0.0)  # that of counts at the level 0 is −1
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        return np.asarray(self._frozen.rvs(size[::-1], random_state=random), dtype=np.float64).T
+
+
+class AmountDistribution(_OfScipy):
     """Gamma distributions."""
 
     @property
     def _frozen(self) -> Any:
         return stats.gamma(self.means**2 / self.variances, scale=self.variances / self.means)
 
-    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
-        return np.asarray(self._frozen.cdf(y))
-
     def survival(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.sf(y))
-
-    def _quantile(self, lower: Array, upper: Array) -> Array:
-        return np.where(lower < 0.5, self._frozen.ppf(lower), self._frozen.isf(upper))
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.logpdf(y))
@@ -330,12 +342,8 @@ class AmountDistribution(ByMoments):
         of_amounts = 2.0 * special.gammainc(shape + 1.0, np.maximum(y, 0.0) / scale) - 1.0
         return y * below - self.means * of_amounts - scale / special.beta(0.5, shape)
 
-    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
-        return np.asarray(self._frozen.rvs(size[::-1], random_state=random)).T
 
-
-@dataclass(frozen=True)
-class CountDistribution(ByMoments):
+class CountDistribution(_OfScipy):
     """Negative binomial distributions; where the variance is the mean, nearly Poisson."""
 
     @property
@@ -343,15 +351,8 @@ class CountDistribution(ByMoments):
         size = self.means**2 / (self.variances - self.means)
         return stats.nbinom(size, size / (size + self.means))
 
-    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
-        return np.asarray(self._frozen.cdf(y))
-
     def survival(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.sf(np.ceil(np.asarray(y, dtype=np.float64)) - 1.0))
-
-    def _quantile(self, lower: Array, upper: Array) -> Array:
-        quantile = np.where(lower < 0.5, self._frozen.ppf(lower), self._frozen.isf(upper))
-        return np.maximum(quantile, 0.0)
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.logpmf(y))
@@ -373,9 +374,6 @@ class CountDistribution(ByMoments):
             less = -np.expm1(-size * np.log1p(c * square / (1.0 + square)))
             half += weight * less / (2.0 * np.pi * unit * point**2)
         return np.maximum(distance - half, 0.0)
-
-    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
-        return np.asarray(self._frozen.rvs(size[::-1], random_state=random), dtype=np.float64).T
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from ebboost.model.spread import (
     held_out_distribution,
     is_later,
     require_spread,
+    spread_of_rows,
 )
 from ebboost.model.state import FittedState
 
@@ -218,9 +219,8 @@ def with_intervals(
 
 def fitted_intervals(state: FittedState, level: float) -> Intervals:
     """Return the intervals of the fitted nodes."""
-    spread = require_spread(state)
-    local = LocalSpread(spread.field_variance, spread.factor)
-    return with_intervals(state, RowPredictions.of_fitted_nodes(state), local, level)
+    rows = RowPredictions.of_fitted_nodes(state)
+    return with_intervals(state, rows, spread_of_rows(state, rows, None, None), level)
 
 
 def with_sets(

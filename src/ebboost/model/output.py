@@ -13,7 +13,7 @@ from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, r
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
-from ebboost.data.types import Array
+from ebboost.data.types import Array, IntArray
 
 ClassWeight = Mapping[object, float] | str | None
 
@@ -39,11 +39,24 @@ class Output:
         """Return :meth:`encode`; ValueError for labels that the loss is not defined for."""
         target = self.encode(values, name)
         try:
-            if target.size:
-                self.loss.check(target)
+            self._check(target, np.arange(len(target)), "position")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         return target
+
+    def _check(self, target: Array, rows: IntArray, noun: str) -> None:
+        """Raise ValueError for labels that the loss is not defined for, with the first of them."""
+        try:
+            if target.size:
+                self.loss.check(target)
+        except ValueError as error:
+            for row, label in zip(rows.tolist(), np.asarray(target), strict=True):
+                try:
+                    self.loss.check(label[None])
+                except ValueError as first:
+                    text = str(first).removesuffix(".")
+                    raise ValueError(f"{text} ({noun} {row}).") from None
+            raise error
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return what ``predict`` returns for raw predictions: numbers in the units of y."""
@@ -56,7 +69,7 @@ class Output:
     def fit_loss(self, labels: Labels, offset: Array | None = None) -> Self:
         """Return this output with the parameters of its loss estimated from the training labels."""
         labelled = (labels.target, labels.weight)
-        self.loss.check(labels.target)
+        self._check(labels.target, labels.nodes, "row")
         if self.loss.log_link and not (labels.target > 0).any():
             name = type(self.loss).__name__
             raise ValueError(f"y must not be 0 at every labelled node for the {name} loss.")

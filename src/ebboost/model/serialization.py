@@ -44,14 +44,15 @@ from ebboost.model.state import FittedState, ForecastRecord, GraphGain, Validati
 from ebboost.propagation import Smoother
 
 T = TypeVar("T")
-FORMAT = FileFormat("ebboost model", 1)
+FORMAT = FileFormat(
+    "ebboost model", 1, remedy=": pass a complete file that model.save or ebboost fit wrote"
+)
 # Modules and base classes of the parts that a file may name without `classes`.
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
 _COLUMNS = (NeighborFeatures, SpectralFeatures)
 _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, *_COLUMNS)
 # What is stored as an array: attributes of the state, and the fields of its records by prefix.
-_MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
-_ARRAYS = _MEMBER_ARRAYS
+_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
 _SPREAD_TREES = "spread-"  # before the names of the files of the spread's trees
 _RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord | ForecastRecord]]] = {
     "label": ("labels", Labels),
@@ -74,8 +75,8 @@ class ModelFileError(ValueError):
     >>> try:
     ...     eb.load(path)
     ... except eb.ModelFileError as error:
-    ...     print(str(error).removeprefix(path))
-     is not an ebboost model, or it is damaged (File is not a zip file).
+    ...     print(str(error).removeprefix(path))  # doctest: +ELLIPSIS
+     is not an ebboost model, or it is damaged (File is not a zip file): pass a complete file ...
     """
 
 
@@ -105,7 +106,7 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
         trees = state.spread.ensemble.files().items()
         entries |= {f"{_SPREAD_TREES}{name}": content for name, content in trees}
     for number, member in enumerate(others, 1):
-        arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
+        arrays = {name: getattr(member, name) for name in _ARRAYS}
         arrays |= _pipeline_arrays(member.pipeline)
         files = {"arrays.npz": pack_arrays(arrays), **member.ensemble.files()}
         entries |= {f"member{number}-{name}": content for name, content in files.items()}
@@ -132,6 +133,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
         parameters["eval_metric"] = "loss"
     reader = state.reader
     output = state.output
+    spread = state.spread
     graph = state.graph
     graph = graph.groups.graph if graph is not None and graph.groups is not None else graph
     node_ids = graph.node_ids if graph is not None and graph.has_ids else None
@@ -153,7 +155,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             },
         },
         "temperature": list(output.calibration),
-        "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
+        "spread": None if spread is None else {n: getattr(spread, n) for n in untrusted.SPREAD},
         "environment": dict(state.environment),
     }
 
@@ -336,7 +338,7 @@ def _load_member(
     takes = learner.takes_categories
     categories = first.reader.n_categories if takes else {}
     ensemble.check(len(facts["origin"]), first.n_outputs, categories)
-    values: dict[str, Any] = {name: arrays[name] for name in _MEMBER_ARRAYS}
+    values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     member = replace(
         first,
         candidate=candidate,

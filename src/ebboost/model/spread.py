@@ -58,46 +58,22 @@ NO_RESIDUALS = (
 
 @dataclass(frozen=True)
 class Spread:
-    """What is known about residuals that were not trained on.
+    """What is known about residuals that were not trained on."""
 
-    Parameters
-    ----------
-    dispersion : float
-        φ of the likelihood, without what the field explains.
-    scale : float
-        κ, the root mean square of residuals in units of their deviation.
-    shapes : ndarray of shape (k, 5)
-        Raw predictions, ascending, and the parameters of the shape of standardised residuals
-        there; in between they are interpolated, 1/df in place of df.
-    n_calibration : int
-        The last labels of the validation record, which intervals are calibrated on.
-    variance_error : float
-        Relative error of ``field_variance``.
-    uses_columns : bool
-        Whether the trees use the columns of X.
-    factor, field_variance : ndarray of shape (n_nodes,)
-        a(x), and v in units of φ, of the fitted nodes.
-    deviation, size : ndarray of shape (m,)
-        Of the labels of the validation record: the deviation without κ, and the size of the
-        residual in units of that without a(x).
-    forecast_deviation : ndarray or None
-        That of the labels of the forecast record.
-    ensemble : Ensemble or None
-        The trees and networks of log a(x).
-    """
-
-    dispersion: float
-    scale: float
+    dispersion: float  # φ of the likelihood, without what the field explains
+    scale: float  # κ, the root mean square of residuals in units of their deviation
+    #: Raw predictions, ascending, and the parameters of the shape of standardised residuals there,
+    #: of shape (k, 5); in between they are interpolated, 1/df in place of df.
     shapes: Array
-    n_calibration: int
-    variance_error: float
-    uses_columns: bool
-    factor: Array
-    field_variance: Array
-    deviation: Array
-    size: Array
-    forecast_deviation: Array | None = None
-    ensemble: Ensemble | None = field(default=None, compare=False)
+    n_calibration: int  # the last labels of the validation record, which calibrate intervals
+    variance_error: float  # relative, of ``field_variance``
+    uses_columns: bool  # whether the trees use the columns of X
+    factor: Array  # a(x) of the fitted nodes
+    field_variance: Array  # v of the fitted nodes, in units of φ
+    deviation: Array  # of the labels of the validation record, without κ
+    size: Array  # of their residuals, in units of the deviation without a(x)
+    forecast_deviation: Array | None = None  # of the labels of the forecast record
+    ensemble: Ensemble | None = field(default=None, compare=False)  # of log a(x)
 
 
 class LocalSpread(NamedTuple):
@@ -214,11 +190,8 @@ def spread_of_rows(
     table = None
     if spread.uses_columns:
         table = read_table(state, split_geometry(X)[0])
-        table = (
-            table
-            if nodes is None
-            else table.subset(node_positions(nodes, table.n_rows, repeats=True))
-        )
+        if nodes is not None:
+            table = table.subset(node_positions(nodes, table.n_rows, repeats=True))
     features = spread_table(table, rows.raw, variance, neighbors)
     return LocalSpread(variance, factors(spread.ensemble, features))
 
@@ -312,7 +285,7 @@ def variance_columns(state: FittedState, nodes: ArrayLike | None) -> dict[str, N
         raise ValueError("uncertainty() is for numbers: use predict_proba() for classes.")
     spread = require_spread(state, "uncertainty")
     rows = RowPredictions.of_fitted_nodes(state).subset(nodes)
-    local = LocalSpread(spread.field_variance[rows.position], spread.factor[rows.position])
+    local = spread_of_rows(state, rows, None, None)
     distribution = distribution_of(state, rows, local)
     raw = state.output.calibration.apply(rows.raw)
     without_field = model_variance(state, raw, spread.dispersion, 0.0 * local.field_variance)

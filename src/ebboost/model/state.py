@@ -28,22 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ValidationRecord:
-    """Labelled nodes and what models that were not trained on their labels predict for them.
-
-    Parameters
-    ----------
-    nodes : ndarray of int
-    target : ndarray of shape (m, n_outputs)
-    prediction : ndarray
-        Raw predictions: scores, or probabilities of the classes.
-    without_graph : ndarray
-        Those of plain boosting; NaN where it was not compared.
-    """
+    """Labelled nodes and what models that were not trained on their labels predict for them."""
 
     nodes: IntArray
-    target: Array
-    prediction: Array
-    without_graph: Array
+    target: Array  # of shape (m, n_outputs)
+    prediction: Array  # raw: scores, or probabilities of the classes
+    without_graph: Array  # those of plain boosting; NaN where it was not compared
 
     @classmethod
     def empty(cls, n_columns: int) -> "ValidationRecord":
@@ -54,20 +44,12 @@ class ValidationRecord:
 
 @dataclass(frozen=True)
 class ForecastRecord:
-    """Labels after some time, and what models that were trained on earlier ones predict for them.
-
-    Parameters
-    ----------
-    nodes : ndarray of int
-    target, prediction : ndarray of shape (m, 1)
-    later : ndarray of int
-        The nodes that are later than all labels.
-    """
+    """Labels after some time, and what models that were trained on earlier ones predict there."""
 
     nodes: IntArray
-    target: Array
+    target: Array  # of shape (m, 1), as the prediction
     prediction: Array
-    later: IntArray
+    later: IntArray  # the nodes that are later than all labels
 
 
 #: Standard errors by which the graph must raise the error for a warning.
@@ -76,22 +58,12 @@ HARM = 2.5
 
 @dataclass(frozen=True)
 class GraphGain:
-    """What the graph is worth: the error at labels that were not trained on, without and with it.
+    """What the graph is worth: errors at labels that were not trained on, without and with it."""
 
-    Parameters
-    ----------
-    metric : str
-        ``"RMSE"`` for squared error, else ``"loss"``.
-    without, with_graph : float
-    standard_error : float
-        Of the difference.
-    n_labels : int
-    """
-
-    metric: str
+    metric: str  # "RMSE" for squared error, else "loss"
     without: float
     with_graph: float
-    standard_error: float
+    standard_error: float  # of the difference
     n_labels: int
 
     @classmethod

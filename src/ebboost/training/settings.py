@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
+from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
 from ebboost.boosting.latent_field import LatentField
@@ -17,34 +18,42 @@ from ebboost.model.output import ClassWeight
 from ebboost.propagation import Smoother
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Parameters of a fit; their meaning is documented at :class:`ebboost.EBBSRegressor`."""
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """Parameters of both estimators; :class:`ebboost.EBBSRegressor` documents their meaning."""
 
-    n_estimators: int
-    learning_rate: float | None
-    smoothing: Smoother | str | None
-    labels: LatentField | MaskedLabels | str
-    neighbor_features: NeighborFeatures | str | None
-    feature_smoothing: Smoother | str | None
-    spectral_features: SpectralFeatures | str | None
-    relations: Mapping[str, float] | str
-    neighbors: int | str
-    learner: Any
-    loss: Loss | str
-    momentum: Momentum | str | bool
-    penalty: float
-    early_stopping: bool
-    selection: str
-    n_folds: int | str
-    eval_metric: str | MetricFunction
-    validation_fraction: float
-    n_iter_no_change: int | None
-    categorical_features: Sequence[str | int] | str
-    device: str
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
+    n_estimators: int = 3000
+    learning_rate: float | None = None
+    _: KW_ONLY
+    smoothing: Smoother | str | None = "auto"
+    labels: LatentField | MaskedLabels | str = "auto"
+    neighbor_features: NeighborFeatures | str | None = "auto"
+    feature_smoothing: Smoother | str | None = "auto"
+    spectral_features: SpectralFeatures | str | None = "auto"
+    relations: Mapping[str, float] | str = "auto"
+    neighbors: int | str = "auto"
+    learner: Any = "lightgbm"
+    loss: Loss | str = "auto"
+    momentum: Momentum | str | bool = False
+    penalty: float = 0.0
+    early_stopping: bool = True
+    selection: str = "search"
+    n_folds: int | str = "auto"
+    eval_metric: str | MetricFunction = "loss"
+    validation_fraction: float = 0.1
+    n_iter_no_change: int | None = None
+    categorical_features: Sequence[str | int] | str = "auto"
+    device: str = "cpu"
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
+
+
+@dataclass(eq=False, repr=False)
+class Settings(Parameters):
+    """Parameters of a fit."""
+
+    _: KW_ONLY
     class_weight: ClassWeight = None
 
     @staticmethod

@@ -22,10 +22,10 @@ from functools import reduce
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-Array = NDArray[np.float64]
+from ebboost.data.types import Array
+
 # Newton steps to the best constant score, none of them longer than 1.
 CONSTANT_STEPS = 100
 CONSTANT_TOLERANCE = 1e-12

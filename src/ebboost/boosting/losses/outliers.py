@@ -61,18 +61,9 @@ class Mixture(NamedTuple):
 def clean_probabilities(residuals: Array) -> Array:
     """Return the probability that each residual is no outlier, at least .01.
 
-    All are 1 unless a share of outliers beside a skewed t distribution, whose tails may be heavy,
+    ``residuals``, of shape (m, c), are of models that were not trained on these labels; the least
+    of c probabilities counts. All are 1 unless a share of outliers beside a skewed t distribution
     makes the residuals clearly likelier.
-
-    Parameters
-    ----------
-    residuals : ndarray of shape (m, c)
-        Of models that were not trained on these labels.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        The least of c outputs.
     """
     of_all = of_all_rows(residuals)
     center = float(np.median(of_all))

@@ -78,11 +78,6 @@ def folded(content: Html, title: str = "The numbers as a table") -> Html:
     return Html(f"<details><summary>{markup(title)}</summary>{content}</details>")
 
 
-def bar(share: float) -> Html:
-    """A bar from the left, for a share between 0 and 1."""
-    return Html(f'<span class="bar" style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></span>')
-
-
 def two_way_bar(change: float) -> Html:
     """A bar to the left (better) or the right (worse) of the middle, for a share from −1 to 1."""
     change = min(max(change, -1.0), 1.0)

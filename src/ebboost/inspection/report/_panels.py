@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.inspection import diagnostics, plots
-from ebboost.inspection.diagnostics import Validation
+from ebboost.inspection.diagnostics import TITLES, Validation
 from ebboost.inspection.formatting import count, figure, number, percent, shorten
 from ebboost.inspection.graph_gain import estimate_of
 from ebboost.inspection.label_groups import label_groups
-from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 from ebboost.inspection.report._findings import check_text, findings, harm
 from ebboost.inspection.report._html import (
@@ -214,7 +213,8 @@ def predicted(context: Context) -> Html:
     for part in np.array_split(order, min(5, order.size)):
         low, high = (number(held_out.prediction[node], DIGITS) for node in part[[0, -1]])
         residual = held_out.residual[part]
-        values = (held_out.truth[part].mean(), residual.mean(), rmse(residual))
+        rmse = np.sqrt((residual**2).mean())
+        values = (held_out.truth[part].mean(), residual.mean(), rmse)
         row = [f"{low} to {high}", f"{part.size:,}"]
         rows.append(row + [figure(float(value), DIGITS) for value in values])
     r2 = _metric("r2", held_out.metrics["r2"])

@@ -42,9 +42,9 @@ def uncertainty(context: Context) -> Html:
         kind, note = "intervals", ""
     rows: Rows = [["", "nodes", "coverage of 90%", "range by chance"]]
     groups = coverage_by_group(context.model, context.table, held_out, covered)
-    rows += [
-        [one.name, f"{one.n_labels:,}", percent(one.share), one.range_by_chance] for one in groups
-    ]
+    for name, n_labels, *shares in groups:
+        share, low, high = map(percent, shares)
+        rows.append([name, f"{n_labels:,}", share, f"{low} to {high}"])
     by_group = f"90% {kind} cover {percent(float(covered.mean()))} of the held-out labels. Bars "
     by_group += "are where 19 of 20 groups of that size are if 90% holds for them. "
     name = "90% prediction sets" if context.classes is not None else "90% intervals"
