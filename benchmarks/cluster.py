@@ -514,8 +514,7 @@ def sentence_of(costs: Mapping[str, Any]) -> str:
         f"edges per node, an iteration of the field {sweeps['field'][0]:.1f} and "
         f"{sweeps['field'][1]:.1f} ns, other vectors {each['rest'][1]:.0f} ns. A message or a sum "
         f"takes {1e3 * each['messages'][0]:.0f} µs, and {each['messages'][1]:.2f} ns per node of "
-        "the worker: the larger the vectors that it comes between, the less of the program is "
-        "still in the processor's cache."
+        "the worker, whose vectors are read and written in between."
     )
 
 
