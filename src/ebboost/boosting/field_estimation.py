@@ -151,12 +151,12 @@ def hidden_deviances(
 
 
 def _folds(
-    labels: Labels, n_folds: int, seed: int, places: NDArray[np.int64] | None = None
+    labels: Labels, n_folds: int, seed: int, positions: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     random = np.random.default_rng(seed)
-    if places is None:
+    if positions is None:
         return random.permutation(labels.nodes.size) % n_folds
-    return random.permutation(total_rows(labels.target))[places] % n_folds
+    return random.permutation(total_rows(labels.target))[positions] % n_folds
 
 
 def estimate_field(
@@ -168,7 +168,7 @@ def estimate_field(
     n_folds: int = 5,
     seed: int = 0,
     start: LatentField | None = None,
-    places: NDArray[np.int64] | None = None,
+    positions: NDArray[np.int64] | None = None,
 ) -> FieldEstimate:
     """Return the strengths of the field, and the parameters of the likelihood that are None.
 
@@ -186,8 +186,8 @@ def estimate_field(
         Draws the folds.
     start : LatentField, optional
         Where the search starts.
-    places : ndarray of shape (m,), optional
-        Place of each label among those of all workers, so that folds do not depend on these.
+    positions : ndarray of shape (m,), optional
+        Position of each label among those of all workers, so that folds do not depend on these.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def estimate_field(
         ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
         graph = Graph.from_groups(ids, groups)
         labels = Labels(np.arange(ids.size), labels.target, labels.weight)
-    fold = _folds(labels, n_folds, seed, places)
+    fold = _folds(labels, n_folds, seed, positions)
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
     search = _Search(graph, labels, scores, fold, n_folds, curvature)

@@ -83,8 +83,8 @@ def _random_columns(graph: Graph, n_columns: int, seed: Seed) -> Array:
 def _rotated(columns: Array) -> tuple[Array, Array]:
     """Orthonormal columns with the same span, 0 beyond its dimension, and their rotation."""
     local = np.asarray(columns)
-    found = np.linalg.eigh(sum_over_workers(local.T @ local, columns))
-    values, *rows = of_first_worker(np.vstack(found), columns)
+    decomposition = np.linalg.eigh(sum_over_workers(local.T @ local, columns))
+    values, *rows = of_first_worker(np.vstack(decomposition), columns)
     rotation = np.array(rows)
     is_used = values > LEAST * values[-1]
     scale = np.where(is_used, 1.0 / np.sqrt(np.where(is_used, values, 1.0)), 0.0)

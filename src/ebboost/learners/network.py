@@ -123,10 +123,10 @@ def _spread_rows(rows: Array) -> Array:
         return local[order[ranks]]
     values = sorted_statistics([along[order]], [ranks + 1], rows)[0]
     # A row of one worker in most cases; rows at the same place are equal, and so is their mean.
-    place = np.searchsorted(along[order], values)
-    found = np.append(along[order], np.nan)[place] == values
+    position = np.searchsorted(along[order], values)
+    is_present = np.append(along[order], np.nan)[position] == values
     picked = np.zeros((ranks.size, local.shape[1] + 1))
-    picked[found] = np.column_stack([local, np.ones(len(local))])[order[place[found]]]
+    picked[is_present] = np.column_stack([local, np.ones(len(local))])[order[position[is_present]]]
     picked = sum_over_workers(picked, rows)
     return picked[:, :-1] / picked[:, -1:]
 

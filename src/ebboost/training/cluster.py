@@ -316,6 +316,7 @@ def _shared_session(
     nodes = [np.arange(positions.size)]
     nodes += [folds.held_out(fold).nodes for fold in range(folds.n_folds)]
     nodes += [] if folds.evaluation is None else [folds.evaluation.nodes]
+    nodes.append(nodes[0][:0])  # scores of discarded models, and predictions of no eval_set
     orders = RowOrders([positions[own] for own in nodes], workers)
     return CheckpointSession(checkpoint, manifest, entries, paths, orders)
 

@@ -465,18 +465,18 @@ def unseen_labels(
     return evaluation, average([getattr(model, name) for model in models.values()])
 
 
-def places_of_unseen(problem: Problem, models: Mapping[int, FoldModel]) -> IntArray | None:
-    """Return the place of each of :func:`unseen_labels` in the order of one process.
+def positions_of_unseen(problem: Problem, models: Mapping[int, FoldModel]) -> IntArray | None:
+    """Return the position of each of :func:`unseen_labels` in the order of one process.
 
     None for so many labels that no worker should draw folds for all of them.
     """
     parts = [problem.labels.held_out(fold).target for fold in models]
     if not any(map(total_rows, parts)) and problem.labels.evaluation is not None:
         parts = [problem.labels.evaluation.target]
-    places = []
+    positions = []
     n_before = 0
     for part in parts:
         first = n_before + rows_before(part)
-        places.append(np.arange(first, first + len(part)))
+        positions.append(np.arange(first, first + len(part)))
         n_before += total_rows(part)
-    return np.concatenate(places) if n_before <= MAX_DRAWN else None
+    return np.concatenate(positions) if n_before <= MAX_DRAWN else None

@@ -352,6 +352,26 @@ def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit
         )
 
 
+def test_a_search_is_resumed_in_the_middle_of_a_network(client, tmp_path):
+    X, y, graph = data(250)
+    blocks = spread(X, (100, 150)).persist()
+    settings = {"y": y, "graph": graph, "n_estimators": 30, "learning_rate": 0.3, "n_folds": 2}
+    settings["early_stopping"] = True
+    checkpoint = {"checkpoint": eb.Checkpoint(tmp_path / "checkpoint", every=3)}
+    whole = fitted(X=blocks, **settings)
+    with pytest.raises(RuntimeError, match="round 8 of a network"):
+        fitted(X=blocks, fit=checkpoint | {"callbacks": [FailingInNetwork()]}, **settings)
+    resumed = fitted(X=blocks, fit=checkpoint | {"resume": True}, **settings)
+    assert resumed.selection_["candidate"] == whole.selection_["candidate"]
+    np.testing.assert_array_equal(resumed.predict(), whole.predict())
+
+
+class FailingInNetwork(eb.Callback):
+    def after_round(self, progress):
+        if "network" in progress.candidate and progress.round == 8:
+            raise RuntimeError("round 8 of a network")
+
+
 class Stopping(eb.Callback):
     def after_round(self, progress):
         return progress.round == 6
