@@ -353,9 +353,9 @@ def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit
 
 
 def test_a_search_is_resumed_in_the_middle_of_a_network(client, tmp_path):
-    X, y, graph = data(250)
-    blocks = spread(X, (100, 150)).persist()
-    settings = {"y": y, "graph": graph, "n_estimators": 30, "learning_rate": 0.3, "n_folds": 2}
+    X, y, graph = data(120)
+    blocks = spread(X, (50, 70)).persist()
+    settings = {"y": y, "graph": graph, "n_estimators": 10, "learning_rate": 0.3, "n_folds": 2}
     settings["early_stopping"] = True
     checkpoint = {"checkpoint": eb.Checkpoint(tmp_path / "checkpoint", every=3)}
     whole = fitted(X=blocks, **settings)
