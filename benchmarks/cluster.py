@@ -7,8 +7,9 @@
 
 Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
 Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
-``--model`` fits the cost of each part of a round to two small fits by one worker, and compares what
-follows from it with larger fits by one and two.
+``--model`` fits the cost of each part of a round to small fits, and compares what follows from it
+with larger ones by one and two workers. Each run replaces its own block of the page of results, and
+of the table of fits only the rows of the same fits.
 
 ``--large`` is a second number of nodes, for the memory of the client. Others may use the machine:
 the processor seconds of a process leave out what it waits. Each process trains with one thread.
@@ -21,12 +22,14 @@ import itertools
 import json
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.optimize import nnls
 
 import ebboost as eb
 from ebboost.backends.dask.collectives import Collective, DaskCollective
@@ -41,6 +45,11 @@ from ebboost.backends.dask.sharding import Partition, shard_graph
 
 COLUMNS = 20
 FILES = 8
+HEADER_OF_FITS = (
+    "| nodes | processes | rounds | client, MB | a worker, MB | seconds | seconds a round "
+    "| of a processor | halo, bytes a round | largest difference of 1,000 predictions |",
+    "|" + "---|" * 10,
+)
 
 
 def width(n_nodes: int) -> int:
@@ -286,7 +295,7 @@ def die_at(module: str, name: str, call: int) -> None:
     setattr(owner, name, staticmethod(counted) if is_class_method else counted)
 
 
-def kills(folder: Path) -> None:
+def kills(folder: Path) -> str:
     """Kill a worker at each place, resume, and compare with a fit without a kill."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
@@ -303,7 +312,7 @@ def kills(folder: Path) -> None:
         return model.predict().compute()
 
     n_named = 0
-    n_resumed = 0
+    differences = []
     expected = None
     for number, place in enumerate(PLACES):
         with LocalCluster(n_workers=3, **options) as cluster, Client(cluster) as client:
@@ -322,10 +331,13 @@ def kills(folder: Path) -> None:
             n_workers = 3 - number % 2
             client.wait_for_workers(n_workers, timeout=120)
             resumed = fit(n_workers, checkpoint=checkpoint, resume=True)
-            difference = float(np.abs(resumed - expected).max())
-            n_resumed += difference < 1e-4
-        print(number + 1, place, message[:60], f"{difference:.1e}", flush=True)
-    print(f"{n_named} named, {n_resumed} resumed of {len(PLACES)}")
+            differences.append(float(np.abs(resumed - expected).max()))
+        print(number + 1, place, message[:60], f"{differences[-1]:.1e}", flush=True)
+    return (
+        f"A worker was killed at each of {len(PLACES)} places (`--kills`): the error named it "
+        f"{n_named} times, and the fit was resumed, by turns with as many workers and with one "
+        f"less, to within {max(differences):.0e} of the predictions of a fit without a kill."
+    )
 
 
 #: The parts of a round, and the functions that they are the time of, without that of other parts.
@@ -425,48 +437,95 @@ def timed_rounds() -> Any:
     return PartTimer.newest.rounds
 
 
-def cost_model(n_nodes: int, rounds: int) -> str:
-    """A table of predicted and measured processor milliseconds of the parts of a round."""
+Case = tuple[int, int, int]  # nodes, edges of each, workers
+Measured = Mapping[Case, Mapping[str, Sequence[float]]]
+
+
+def measure_parts(n_nodes: int, rounds: int) -> Measured:
+    """Costs of the parts of fits of some sizes, by one and two workers."""
+    measured: dict[Case, dict[str, Sequence[float]]] = {}
+    sizes = (n_nodes // 4, n_nodes // 2, n_nodes)
+    with tempfile.TemporaryDirectory() as name:
+        for size, n_edges in itertools.product(sizes, (5, 10)):
+            folder = Path(name) / f"{size}-{n_edges}"
+            write_data(folder, size, n_edges)
+            for n_workers in (1, 2):
+                result = run(folder, n_workers, rounds, "field", "timed")
+                measured[size, n_edges, n_workers] = result
+    return measured
+
+
+def terms(part: str, nodes: float, n_edges: int) -> list[float]:
+    """What the cost of a part is a sum of: a fixed one, and those of nodes and of edges."""
+    own = nodes / 1e6
+    return [1.0, own, own * n_edges] if part in ("propagation", "field") else [1.0, own]
+
+
+def fit_costs(measured: Measured, n_nodes: int) -> dict[str, Any]:
+    """Seconds of each term, from the fits of fewer nodes.
+
+    Those of a message are of fits by two workers, others by one. By least squares of relative
+    errors, and none is negative.
+    """
+    costs = {}
+    for part in PARTS:
+        n_workers = 2 if part == "messages" else 1
+        cases = [one for one in measured if one[0] < n_nodes and one[2] == n_workers]
+        each = [measured[one][part][0] / max(measured[one][part][1], 1) for one in cases]
+        rows = [terms(part, one[0] / n_workers, one[1]) for one in cases]
+        costs[part] = nnls(np.array(rows) / np.array(each)[:, None], np.ones(len(each)))[0]
+    return costs
+
+
+def cost_model(measured: Measured, n_nodes: int) -> str:
+    """Costs of the parts of a round, and what they predict for larger fits, as measured."""
+    costs = fit_costs(measured, n_nodes)
     lines = [
+        f"Processor milliseconds of the parts of a round with a field, by the costs of fits of "
+        f"{n_nodes // 4:,} and {n_nodes // 2:,} nodes, and as measured:",
+        "",
         "| nodes a worker | edges a node | workers | part | predicted, ms | measured, ms | ratio |",
         "|" + "---|" * 7,
     ]
-    # Nodes, edges of each, workers: costs are those of the first four.
-    small = n_nodes // 2
-    fits = [(small, 5, 1), (small, 10, 1), (small, 5, 2), (small, 10, 2)]
-    fits += [(n_nodes, 5, 1), (n_nodes, 10, 1), (n_nodes, 5, 2), (n_nodes, 10, 2)]
-    measured = {}
-    with tempfile.TemporaryDirectory() as name:
-        for one in fits:
-            folder = Path(name) / "-".join(map(str, one[:2]))
-            if not folder.exists():
-                write_data(folder, *one[:2])
-            measured[one] = run(folder, one[2], rounds, "field", "timed")
-    few, many, *two = (measured[one] for one in fits[:4])
-    for one in fits[4:]:
-        own = one[0] // one[2]
-        found = measured[one]
-        for part in PARTS:
-            seconds, count = found[part]
-            if part == "messages":
-                if one[2] == 1:
-                    continue
-                predicted = count * two[one[1] == 10][part][0] / two[one[1] == 10][part][1]
-            else:
-                each = [case[part][0] / max(case[part][1], 1) / small for case in (few, many)]
-                slope = (each[1] - each[0]) / 5 if part in ("propagation", "field") else 0.0
-                predicted = max(count, 1) * own * (each[0] + slope * (one[1] - 5))
-            cells = [f"{own:,}", f"{one[1]}", f"{one[2]}", part]
+    for (size, n_edges, n_workers), found in measured.items():
+        for part, (seconds, count) in found.items():
+            if size < n_nodes or (part == "messages" and n_workers == 1):
+                continue
+            own = size // n_workers
+            predicted = max(count, 1) * float(np.dot(terms(part, own, n_edges), costs[part]))
+            cells = [f"{own:,}", f"{n_edges}", f"{n_workers}", part]
             cells += [f"{1e3 * value:.1f}" for value in (predicted, seconds)]
             lines.append("| " + " | ".join([*cells, f"{seconds / predicted:.2f}"]) + " |")
-    return "\n".join([*lines, "", on_paper(measured[fits[5]], two[1], n_nodes)]) + "\n"
+    found = measured[n_nodes, 10, 2]
+    counts = {part: max(count, 1) for part, (_, count) in found.items()}
+    return "\n".join([*lines, "", sentence_of(costs), "", on_paper(costs, counts)])
 
 
-def on_paper(many: dict[str, Any], two: dict[str, Any], n_nodes: int) -> str:
+def sentence_of(costs: Mapping[str, Any]) -> str:
+    """The costs in words."""
+    each = {part: [1e3 * value for value in one] for part, one in costs.items()}  # ns a node
+    sweeps = {
+        part: [each[part][1] + n_edges * each[part][2] for n_edges in (5, 10)]
+        for part in ("propagation", "field")
+    }
+    return (
+        f"Trees take {each['trees'][1]:.0f} ns per node and round, a sweep of propagation "
+        f"{sweeps['propagation'][0]:.1f} ns with 5 and {sweeps['propagation'][1]:.1f} ns with 10 "
+        f"edges per node, an iteration of the field {sweeps['field'][0]:.1f} and "
+        f"{sweeps['field'][1]:.1f} ns, other vectors {each['rest'][1]:.0f} ns. A message or a sum "
+        f"takes {1e3 * each['messages'][0]:.0f} µs, and {each['messages'][1]:.2f} ns per node of "
+        "the worker, whose vectors are read and written in between."
+    )
+
+
+def on_paper(costs: Mapping[str, Any], counts: Mapping[str, float]) -> str:
     """Seconds of a round of 10⁹ nodes with 10 edges each on 64 workers, from the costs of parts."""
-    seconds = {part: many[part][0] / n_nodes * 1e9 / 64 for part in PARTS}
-    # Sums are sent to every other worker.
-    seconds["messages"] = 63 * two["messages"][0]
+    n_nodes = 1e9 / 64
+    seconds = {
+        part: counts[part] * float(np.dot(terms(part, n_nodes, 10), costs[part])) for part in PARTS
+    }
+    # Sums are sent to every other worker, one after the other: the first finds the cache cold.
+    seconds["messages"] += 62 * counts["messages"] * float(costs["messages"][0])
     text = ", ".join(f"{part} {value:.2f} s" for part, value in seconds.items())
     total = sum(seconds.values())
     without = total - seconds["field"]
@@ -474,6 +533,38 @@ def on_paper(many: dict[str, Any], two: dict[str, Any], n_nodes: int) -> str:
         f"10⁹ nodes, 10¹⁰ edges, 64 workers of one thread: {text}; together {total:.2f} s of a "
         f"processor a round, {without:.2f} s without a field."
     )
+
+
+def replace_block(page: str, name: str, text: str) -> str:
+    """The page with another text after the comment that names a block, others as they are."""
+    head, *parts = re.split(r"^<!-- (\w+) -->\n", page, flags=re.MULTILINE)
+    blocks = dict(zip(parts[::2], parts[1::2], strict=True)) | {name: f"\n{text.strip()}\n\n"}
+    written = "".join(f"<!-- {one} -->\n{content}" for one, content in blocks.items())
+    return (head + written).rstrip() + "\n"
+
+
+def block_of(page: str, name: str) -> str:
+    """The text of a block, empty if there is none."""
+    found = re.search(rf"^<!-- {name} -->\n(.*?)(?=^<!-- |\Z)", page, re.DOTALL | re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def merge_rows(table: str, rows: Sequence[str]) -> str:
+    """The table of fits with the rows of others that have the same nodes, processes and rounds."""
+    by_fit = {}
+    for row in [*table.splitlines()[2:], *rows]:
+        nodes, processes, rounds, *_ = row.strip("|").split("|")
+        fit = (int(nodes.replace(",", "")), int(rounds), processes.strip())
+        by_fit[fit] = row
+    order = sorted(by_fit, key=lambda fit: (fit[0], fit[1], fit[2] != "one process", fit[2]))
+    return "\n".join([*HEADER_OF_FITS, *(by_fit[fit] for fit in order)])
+
+
+def write_block(path: Path, name: str, text: str) -> None:
+    """Write one block of the page of results, and show it."""
+    page = path.read_text() if path.exists() else ""
+    path.write_text(replace_block(page, name, text))
+    print(text)
 
 
 def main() -> None:
@@ -507,16 +598,13 @@ def main() -> None:
     if options.kills:
         with tempfile.TemporaryDirectory() as name:
             write_data(Path(name) / "few", 20_000)
-            kills(Path(name) / "few")
+            write_block(options.out, "kills", kills(Path(name) / "few"))
         return
     if options.model:
-        print(cost_model(options.nodes, options.rounds))
+        measured = measure_parts(options.nodes, options.rounds)
+        write_block(options.out, "model", cost_model(measured, options.nodes))
         return
-    lines = [
-        "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "
-        "| of a processor | halo, bytes a round | largest difference of 1,000 predictions |",
-        "|" + "---|" * 9,
-    ]
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         sizes = {options.nodes: [0, *options.workers]}
         if options.large:
@@ -530,15 +618,17 @@ def main() -> None:
             for count in counts:
                 result = run(folder, count, options.rounds, options.labels)
                 alone = result if not count else alone
-                lines.append(table_row(n_nodes, count, result, alone, options.rounds))
-    options.out.write_text("\n".join(lines) + "\n\n" + page_of_halo())
+                rows.append(table_row(n_nodes, count, result, alone, options.rounds))
+    page = options.out.read_text() if options.out.exists() else ""
+    write_block(options.out, "fits", merge_rows(block_of(page, "fits"), rows))
+    write_block(options.out, "halo", page_of_halo())
 
 
 def table_row(
     n_nodes: int, count: int, result: dict[str, Any], alone: dict[str, Any] | None, rounds: int
 ) -> str:
     """A row of the table."""
-    cells = [f"{n_nodes:,}", f"{count} workers" if count else "one process"]
+    cells = [f"{n_nodes:,}", f"{count} workers" if count else "one process", f"{rounds}"]
     cells += [f"{result['client']:.0f}", f"{result['worker']:.0f}" if count else "–"]
     cells += [f"{result['seconds']:.1f}", f"{result['round']:.2f}", f"{result['processor']:.2f}"]
     cells.append(f"{result['cluster']['halo_bytes'] / rounds:,.0f}" if count else "–")

@@ -1,12 +1,17 @@
 """Columns of the spectral embedding, in closed form and in a fitted model."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.utils.extmath import randomized_svd
 
 import ebboost as eb
+from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.data.spectral import spectral_columns, spectral_vectors
+from tests.backends.dask.threads import in_threads
 from tests.strategies import graphs
 
 FIXED = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_folds": 1, "random_state": 0}
@@ -24,7 +29,39 @@ def test_columns_are_the_normalized_adjacency_times_singular_vectors(graph, n_co
     vectors = spectral_vectors(graph, n_components, 0)
     expected = dense(graph) @ vectors
     np.testing.assert_allclose(spectral_columns(graph, vectors), expected, atol=1e-6)
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(vectors.shape[1]), atol=1e-4)
+    # As many as the graph has singular values; columns of 0 for others.
+    singular = np.linalg.svd(dense(graph), compute_uv=False)[: vectors.shape[1]]
+    is_some = (singular > 1e-6).astype(float)
+    np.testing.assert_allclose(vectors.T @ vectors, np.diag(is_some), atol=1e-4)
+    # Products with Â make the leading ones converge; the last have singular values close to others.
+    reached = np.linalg.norm(expected, axis=0)
+    assert (reached <= singular + 1e-5).all()
+    assert (reached >= 0.9 * singular - 1e-5).all()
+
+
+def test_vectors_are_those_of_the_randomized_decomposition_of_scikit_learn():
+    graph = eb.Graph.build_knn(np.random.default_rng(0).random((300, 2)), k=5)
+    expected = randomized_svd(dense(graph), 6, n_oversamples=8, n_iter=7, random_state=3)[2].T
+    np.testing.assert_allclose(spectral_vectors(graph, 6, 3), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_workers_find_the_vectors_of_one_process(count):
+    random = np.random.default_rng(1)
+    graph = eb.Graph.build_knn(random.random((200, 2)), k=4)
+    vectors = spectral_vectors(graph, 5, 0)
+    ends = [0, *np.sort(random.choice(np.arange(1, 200), count - 1, replace=False)).tolist(), 200]
+    partition = Partition(tuple((pair,) for pair in pairwise(ends)))
+
+    def work(workers):
+        own = shard_graph(partition.select(workers.rank, graph.adjacency), partition, workers)
+        own = own.with_vectors(spectral_vectors(own, 5, 0))
+        return np.asarray(own.vectors), np.asarray(spectral_columns(own, own.vectors))
+
+    parts = in_threads(count, work)
+    np.testing.assert_allclose(partition.join([one for one, _ in parts]), vectors, atol=1e-6)
+    columns = partition.join([one for _, one in parts])
+    np.testing.assert_allclose(columns, spectral_columns(graph, vectors), atol=1e-6)
 
 
 @given(graphs(), st.data())

@@ -1,5 +1,6 @@
 """Random networks: ridge regression on units, Shapley values, inputs, files."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -9,8 +10,10 @@ from scipy import sparse
 
 import ebboost as eb
 from ebboost.data.reader import TableReader
+from ebboost.data.sharded import shard
 from ebboost.learners.network import NetworkEnsemble
 from ebboost.learners.units import Scaling, Units
+from tests.backends.dask.threads import in_threads
 from tests.learners.helpers import fitted, problem, start
 from tests.problems import homophilous
 
@@ -255,3 +258,40 @@ def test_a_network_has_no_booster_and_says_what_explains_it():
     ensemble, _ = network()
     with pytest.raises(AttributeError, match=r"no booster.*explain\(nodes\)"):
         _ = ensemble.booster
+
+
+@pytest.mark.parametrize("ends", [(0, 90, 240), (0, 0, 240), (0, 30, 31, 240)])
+def test_workers_draw_and_weight_the_units_of_one_process(ends):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(240, 2))
+    values[::7, 1] = np.nan
+    frame = pd.DataFrame(values, columns=["one", "two"])
+    frame["few"] = rng.integers(0, 5, 240)
+    table = TableReader().fit(frame.assign(kind=pd.Categorical(rng.choice(["a", "b"], 240))))
+    curvature = rng.random((240, 1))
+    curvature[values[:, 0] > 0.5] = 0.0  # labels are elsewhere: inputs have limits
+    gradients = curvature * rng.normal(size=(3, 240, 2))
+
+    def grow(rows, convert):
+        own = replace(table, values=convert(table.values[rows]))
+        grower = start(eb.RandomNetwork(8), own, n_outputs=2)
+        parts = [grower.grow(convert(one[rows]), convert(curvature[rows])) for one in gradients]
+        return np.asarray(sum(parts)), grower.compile([0.5] * 3), grower.state()["limits"]
+
+    def work(workers):
+        rows = slice(ends[workers.rank], ends[workers.rank + 1])
+        return grow(rows, lambda values: shard(values, workers))
+
+    scores, expected, limits = grow(slice(None), np.asarray)
+    assert np.isfinite(limits).any()
+    parts = in_threads(len(ends) - 1, work)
+    np.testing.assert_allclose(np.concatenate([one for one, _, _ in parts]), scores, atol=1e-4)
+    files = [ensemble.files() for _, ensemble, _ in parts]
+    assert all(one == files[0] for one in files)
+    for _, ensemble, own_limits in parts:
+        assert ensemble.scaling.equals(expected.scaling)
+        np.testing.assert_array_equal(ensemble.units.inputs, expected.units.inputs)
+        np.testing.assert_array_equal(ensemble.units.biases, expected.units.biases)
+        np.testing.assert_allclose(ensemble.units.outputs, expected.units.outputs, atol=1e-3)
+        np.testing.assert_allclose(ensemble.importance, expected.importance, atol=1e-4)
+        np.testing.assert_array_equal(own_limits, limits)

@@ -211,16 +211,29 @@ def test_ways_of_growing_trees_are_compared_with_a_graph_only():
     assert set(result.models(result.plain)) == set(result.models(result.selected))
 
 
-def test_trees_are_compared_where_labels_are_few_and_lightgbm_grows_them(monkeypatch):
-    def offers(**changes):
-        problem = problem_of(auto(**changes), *homophilous(60))
-        return "random_splits" in parts_of(problem).optional
+def test_trees_are_compared_where_labels_are_few_and_their_settings_are_the_default(monkeypatch):
+    def offered(**changes):
+        parts = parts_of(problem_of(auto(**changes), *homophilous(60)))
+        return {"random_splits", "smaller_trees"} & set(parts.optional)
 
-    assert offers()
-    assert not offers(learner="xgboost")
+    assert offered() == {"random_splits", "smaller_trees"}
+    assert offered(learner="xgboost") == {"smaller_trees"}  # it has no splits at random
+    assert not offered(learner=eb.XGBoost())
+    assert not offered(learner="catboost")
     monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 59)
-    assert not offers()
-    assert offers(selection="thorough")
+    assert not offered()
+    assert offered(selection="thorough")
+
+
+def test_smaller_trees_of_xgboost_have_half_as_many_leaves():
+    task = defaults.Task(classes=False, n_labels=60, is_sparse=False)
+    depths = [
+        defaults.learner("xgboost", task, Candidate("", smaller_trees=smaller)).max_depth
+        for smaller in (None, True)
+    ]
+    assert depths == [6, 5]
+    smaller = defaults.learner("xgboost", task, Candidate("", smaller_trees=True))
+    assert defaults.tree_changes(smaller) == {"max_depth": 5}
 
 
 def test_the_first_part_must_gain_more_than_its_standard_error():
@@ -274,7 +287,9 @@ def test_networks_are_offered_for_tables_in_memory(monkeypatch):
 
     X, y, graph = homophilous(60)
     assert offers(X, y, graph)
-    assert not offers(X, y, graph, learner="xgboost")
+    assert offers(X, y, graph, learner="xgboost")
+    assert not offers(X, y, graph, learner="xgboost", device="cuda")
+    assert not offers(X, y, graph, learner=eb.XGBoost())
     assert not offers(X, y, graph, learner=eb.LightGBM())
     assert not offers(sparse.csr_array(X), y, graph)
     monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 59)

@@ -80,6 +80,27 @@ def test_relations_have_the_strengths_of_one_process(sharded_nodes, tmp_path):
         sharded_nodes.fit(fixed, graph=lazy)
 
 
+def test_spectral_columns_stay_with_the_nodes_of_a_worker(sharded_nodes, tmp_path):
+    settings = SETTINGS | {"spectral_features": eb.SpectralFeatures(4)}
+    one = sharded_nodes.fit_here(eb.EBBSRegressor(5, **settings))
+    two = sharded_nodes.fit(eb.EBBSRegressor(5, **settings))
+    np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
+    explained, expected = (model.explanations([500])[0] for model in (two, one))
+    assert explained.total == pytest.approx(expected.total, abs=1e-5)
+    two.save(tmp_path / "model")
+    loaded = eb.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(), two.predict().compute())
+    np.testing.assert_allclose(loaded.graph_.vectors, one.graph_.vectors, atol=1e-6)
+    alone = eb.load(tmp_path / "model" / "model.ebb")
+    nodes, edges = sharded_nodes.lazy
+    with pytest.warns(UserWarning, match="taken as new nodes"):
+        new = two.predict(nodes[COLUMNS], graph=edges).compute()
+    ids = np.array([f"new {i}" for i in range(N)], dtype=object)
+    graph = eb.Graph(sharded_nodes.graph.adjacency, ids)
+    labels = {"graph": graph, "new_labels": ([], [])}
+    np.testing.assert_allclose(alone.predict(sharded_nodes.frame[COLUMNS], **labels), new)
+
+
 def test_counts_with_exposure_and_early_stopping(sharded_nodes):
     frame = sharded_nodes.frame
     counts = np.floor(np.abs(frame["y"]) * 3)

@@ -149,8 +149,11 @@ def hidden_deviances(
         return labels.weighted(estimate.loss.deviance(predicted, labels.target))
 
 
-def _folds(labels: Labels, n_folds: int, seed: int) -> IntArray:
-    return np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
+def _folds(labels: Labels, n_folds: int, seed: int, positions: IntArray | None = None) -> IntArray:
+    random = np.random.default_rng(seed)
+    if positions is None:
+        return random.permutation(labels.nodes.size) % n_folds
+    return random.permutation(total_rows(labels.target))[positions] % n_folds
 
 
 def estimate_field(
@@ -163,13 +166,15 @@ def estimate_field(
     seed: int = 0,
     start: LatentField | None = None,
     similarity: bool = False,
+    positions: IntArray | None = None,
 ) -> FieldEstimate:
     """Return the strengths of the field, and the parameters of the loss that are None.
 
     ``scores`` are those of the labelled nodes, offset included, by models not trained on that
     label. The labels of each of ``n_folds``, drawn by ``seed``, are hidden in turn.
     With ``similarity`` the field connects nodes with similar neighbourhoods, unless ``start`` is
-    given.
+    given. ``positions`` of labels among those of all workers make folds that do not depend on
+    these.
     """
     if graph.groups is not None and isinstance(graph, Graph):
         # Of the rows only those with these labels matter.
@@ -177,7 +182,7 @@ def estimate_field(
         ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
         graph = Graph.from_groups(ids, groups)
         labels = Labels(np.arange(ids.size), labels.target, labels.weight)
-    fold = _folds(labels, n_folds, seed)
+    fold = _folds(labels, n_folds, seed, positions)
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
     search = _Search(graph, labels, scores, fold, n_folds, curvature)

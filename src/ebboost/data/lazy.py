@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ebboost.data.sharded import total_rows
+from ebboost.data.sharded import shard_like, total_rows
 
 # Numbers of a table that are read from files, or computed from other columns, at a time: 4 MB.
 BLOCK_SIZE = 1 << 19
@@ -99,7 +99,7 @@ class LazyMatrix:
             else:
                 part.write(rows, out)
             first += part.shape[1]
-        return values
+        return shard_like(values, self.parts[0])
 
     def release(self) -> None:
         """Free what was computed for all rows; it is computed again when needed."""

@@ -124,6 +124,22 @@ def shard(local: AnyArray, workers: Reducer) -> AnyArray:
     return rows
 
 
+def shard_like(local: AnyArray, like: AnyArray) -> AnyArray:
+    """Return a worker's rows as a sharded array if ``like`` is one."""
+    return shard(local, like.workers) if isinstance(like, ShardedArray) else local
+
+
+def sum_over_workers(values: AnyArray, like: AnyArray) -> AnyArray:
+    """Return the sum of the values of all workers, or the values if ``like`` is not sharded."""
+    return like.workers.allreduce(values) if isinstance(like, ShardedArray) else values
+
+
+def of_first_worker(values: AnyArray, like: AnyArray) -> AnyArray:
+    """Return the values of the first worker, where those of others may differ in the last bits."""
+    is_first = not isinstance(like, ShardedArray) or like.workers.rank == 0
+    return sum_over_workers(values if is_first else np.zeros_like(values), like)
+
+
 def total_rows(values: AnyArray) -> int:
     """Return the number of rows, those of other workers included."""
     if not isinstance(values, ShardedArray):
@@ -166,25 +182,37 @@ def inner_products(one: AnyArray, other: AnyArray) -> NDArray[Any]:
 
 
 def order_statistics(values: AnyArray, ranks: Sequence[int]) -> list[float]:
-    """Return the smallest, second smallest … of float64 values by rank from 1; −∞ for rank 0.
-
-    Of rows that are divided among workers, found bit after bit by counting smaller ones.
-    """
+    """Return the smallest, second smallest … of float64 values by rank from 1; −∞ for rank 0."""
     local = np.sort(np.asarray(values))
     if not isinstance(values, ShardedArray):
         return np.append(-np.inf, local)[list(ranks)].tolist()
-    wanted = np.array(ranks, dtype=np.float64)
+    return sorted_statistics([local], [np.array(ranks)], values)[0].tolist()
+
+
+def sorted_statistics(
+    columns: Sequence[NDArray[np.float64]], ranks: Sequence[NDArray[np.int64]], like: AnyArray
+) -> list[NDArray[np.float64]]:
+    """Return order statistics of each of some sorted columns, with ranks of its own from 1.
+
+    If ``like`` is divided among workers, so are the columns, and statistics are found bit after
+    bit by counting smaller numbers, of all columns at once.
+    """
+    if not isinstance(like, ShardedArray):
+        return [one[own - 1] for one, own in zip(columns, ranks, strict=True)]
+    wanted = np.concatenate(ranks).astype(np.float64)
+    ends = np.cumsum([len(own) for own in ranks])[:-1]
     # Unsigned integers in the order of the numbers.
     top = np.uint64(1 << 63)
-    bits = local.view(np.uint64)
-    keys = np.where(bits & top, ~bits, bits | top)
+    bits = [one.view(np.uint64) for one in columns]
+    keys = [np.where(one & top, ~one, one | top) for one in bits]
     number = np.zeros(wanted.size, dtype=np.uint64)
     for bit in range(63, -1, -1):
         larger = number | np.uint64(1 << bit)
-        n_smaller = np.searchsorted(keys, larger).astype(np.float64)
-        number = np.where(values.workers.allreduce(n_smaller) < wanted, larger, number)
+        pairs = zip(keys, np.split(larger, ends), strict=True)
+        n_smaller = np.concatenate([np.searchsorted(*pair) for pair in pairs]).astype(np.float64)
+        number = np.where(like.workers.allreduce(n_smaller) < wanted, larger, number)
     statistics = np.where(number & top, number ^ top, ~number).view(np.float64)
-    return np.where(wanted > 0, statistics, -np.inf).tolist()
+    return np.split(np.where(wanted > 0, statistics, -np.inf), ends)
 
 
 def standard_error(values: AnyArray) -> float:

@@ -17,6 +17,14 @@ import numpy as np
 from scipy.linalg import solve
 
 from ebboost.data.archive import parse_npy
+from ebboost.data.sharded import (
+    ShardedArray,
+    of_first_worker,
+    shard_like,
+    sorted_statistics,
+    sum_over_workers,
+    total_rows,
+)
 from ebboost.data.table import Table
 from ebboost.data.types import Array, BoolArray
 from ebboost.learners.base import Ensemble, Learner, TreeGrower, newton_target
@@ -89,7 +97,7 @@ class RandomNetwork(Learner):
         if not (isinstance(self.ridge, Real) and self.ridge > 0.0):
             raise ValueError(f"ridge must be a positive number, got {self.ridge!r}.")
         scaling = Scaling.fit(table)
-        rows = scaling.transform(table.values)
+        rows = shard_like(scaling.transform(table.values), table.values)
         return NetworkGrower(self, scaling, rows, (n_outputs, len(table.names)), seed)
 
     @classmethod
@@ -105,10 +113,22 @@ class RandomNetwork(Learner):
 
 
 def _spread_rows(rows: Array) -> Array:
-    """Rows at equal distances by rank along a random direction, whatever their order."""
-    along = rows @ np.random.default_rng(0).normal(size=rows.shape[1])
-    ranks = np.linspace(0, len(rows) - 1, min(len(rows), START_ROWS)).round().astype(np.int64)
-    return rows[np.argsort(along, kind="stable")[ranks]]
+    """Rows at equal distances by rank along a random direction, whatever their order or worker."""
+    local = np.asarray(rows)
+    along = local @ np.random.default_rng(0).normal(size=rows.shape[1])
+    order = np.argsort(along, kind="stable")
+    n_rows = total_rows(rows)
+    ranks = np.linspace(0, n_rows - 1, min(n_rows, START_ROWS)).round().astype(np.int64)
+    if not isinstance(rows, ShardedArray):
+        return local[order[ranks]]
+    values = sorted_statistics([along[order]], [ranks + 1], rows)[0]
+    # A row of one worker in most cases; rows at the same place are equal, and so is their mean.
+    position = np.searchsorted(along[order], values)
+    is_present = np.append(along[order], np.nan)[position] == values
+    picked = np.zeros((ranks.size, local.shape[1] + 1))
+    picked[is_present] = np.column_stack([local, np.ones(len(local))])[order[position[is_present]]]
+    picked = sum_over_workers(picked, rows)
+    return picked[:, :-1] / picked[:, -1:]
 
 
 def _blocks(n_rows: int) -> Iterator[slice]:
@@ -172,9 +192,10 @@ class NetworkGrower(TreeGrower):
         units = replace(units, outputs=self._solve(units, directions, gradient, curvature))
         self._rounds.append(units)
         result = np.empty(self._shape)
+        rows = np.asarray(self._rows)
         for block in _blocks(len(self._rows)):
-            result[block] = units.weighted(units.hidden(self._rows[block], directions))
-        return result
+            result[block] = units.weighted(units.hidden(rows[block], directions))
+        return shard_like(result, self._rows)
 
     def _draw(self) -> Units:
         """Units without weights, which begin at one of the rows each."""
@@ -193,7 +214,7 @@ class NetworkGrower(TreeGrower):
         # Rows are drawn by rank, so that their order does not matter.
         values = np.sort(self._starts @ units.directions(n_inputs), axis=0)
         ranks = random.integers(len(values), size=n_units)
-        biases = -values[ranks, np.arange(n_units)]
+        biases = of_first_worker(-values[ranks, np.arange(n_units)], self._rows)
         return replace(units, biases=biases.astype(np.float32))
 
     def _solve(self, units: Units, directions: Array, gradient: Array, curvature: Array) -> Float32:
@@ -201,8 +222,8 @@ class NetworkGrower(TreeGrower):
         is_used, rows = self._rows_with_curvature(curvature)
         n_weights = self._learner.n_units + 1
         target, weight = newton_target(gradient[is_used], curvature[is_used])
-        root = np.sqrt(weight).astype(np.float32)
-        target = (root * target).astype(np.float32)
+        root = np.sqrt(np.asarray(weight)).astype(np.float32)
+        target = (root * np.asarray(target)).astype(np.float32)
         in_single = directions.astype(np.float32)
         grams = np.zeros((weight.shape[1], n_weights, n_weights))
         right = np.zeros((n_weights, self._shape[1]))
@@ -214,6 +235,9 @@ class NetworkGrower(TreeGrower):
                 weighted = hidden * root[block, number, None]
                 gram += weighted.T @ weighted
                 right[:, own] += weighted.T @ target[block, own]
+        sums = sum_over_workers(np.append(grams, right), self._rows)
+        grams = sums[: grams.size].reshape(grams.shape)
+        right = sums[grams.size :].reshape(right.shape)
         ridge = self._learner.ridge * np.trace(grams, axis1=1, axis2=2) / n_weights
         grams[:, np.arange(n_weights), np.arange(n_weights)] += ridge[:, None]
         if len(grams) == 1:
@@ -221,14 +245,14 @@ class NetworkGrower(TreeGrower):
         else:
             pairs = zip(grams, right.T, strict=True)
             result = np.column_stack([solve(gram, one, assume_a="pos") for gram, one in pairs])
-        return np.asarray(result, dtype=np.float32)
+        return of_first_worker(result, self._rows).astype(np.float32)
 
     def _rows_with_curvature(self, curvature: Array) -> tuple[BoolArray, Float32]:
         """Which rows the weights are fitted to, and their inputs, copied when they change."""
-        is_used: BoolArray = np.any(curvature > 0.0, axis=1)
+        is_used: BoolArray = np.any(np.asarray(curvature) > 0.0, axis=1)
         used = self._used
         if used is None or not np.array_equal(used[0], is_used):
-            used = (is_used, self._rows[is_used].astype(np.float32))
+            used = (is_used, np.asarray(self._rows)[is_used].astype(np.float32))
             self._used = used
         return used
 
@@ -247,7 +271,8 @@ class NetworkGrower(TreeGrower):
         ensemble = NetworkEnsemble(self._scaling, units, sums, np.zeros(self._sizes[1]))
         sample = self._starts[:: max(len(self._starts) // IMPORTANCE_ROWS, 1)]
         shares = ensemble.shares(sample)[:, :, :-1]
-        ensemble.importance = (shares**2).sum(axis=1).mean(axis=0)
+        importance = (shares**2).sum(axis=1).mean(axis=0)
+        ensemble.importance = of_first_worker(importance, self._rows)
         return ensemble
 
     def clone_with_shared_bins(

@@ -10,12 +10,20 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import ndtri
 
+from ebboost.data.sharded import (
+    of_all_rows,
+    shard_like,
+    sorted_statistics,
+    sum_over_workers,
+    total_rows,
+)
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 
 UNIT_COLUMNS = 3
 MAX_LEVELS = 20  # of a category that have an indicator
 MIN_LEVEL_ROWS = 10
+COLUMNS_AT_ONCE = 16  # whose quantiles are found together, of rows in several workers
 KNOTS = 65  # of the normal scores of a column, at its quantiles
 OUTERMOST = 0.002  # rank beyond which normal scores are constant
 NUMBER = -1  # in place of a level
@@ -40,19 +48,9 @@ class Scaling:
     def fit(cls, table: Table) -> "Scaling":
         """Return the inputs of a table; columns of one value have none."""
         inputs: list[tuple[int, int, Array, Array]] = []
-        nothing = np.zeros(KNOTS)
-        for column in range(len(table.names)):
-            values = table.values[:, column]
-            known = np.sort(values[~np.isnan(values)])
-            if column in table.categorical:
-                levels, counts = np.unique(known, return_counts=True)
-                order = np.argsort(-counts, kind="stable")[:MAX_LEVELS]
-                is_used = (counts[order] >= MIN_LEVEL_ROWS) & (counts[order] < values.size)
-                inputs += [(column, int(one), nothing, nothing) for one in levels[order][is_used]]
-            elif known.size and known[0] < known[-1]:
-                inputs.append((column, NUMBER, *_normal_scores(known)))
-            if MIN_LEVEL_ROWS <= values.size - known.size < values.size:
-                inputs.append((column, MISSING, nothing, nothing))
+        n_columns = len(table.names)
+        for start in range(0, n_columns, COLUMNS_AT_ONCE):
+            inputs += _inputs(table, range(start, min(start + COLUMNS_AT_ONCE, n_columns)))
         empty = np.zeros((0, KNOTS))
         return cls(
             np.array([one[0] for one in inputs], dtype=np.int64),
@@ -89,13 +87,68 @@ class Scaling:
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
 
-def _normal_scores(known: Array) -> tuple[Array, Array]:
-    """Quantiles of sorted values, the last repeated, and the normal scores of their ranks."""
-    knots = np.unique(np.quantile(known, np.linspace(0.0, 1.0, KNOTS), method="nearest"))
-    ranks = np.searchsorted(known, knots, "left") + np.searchsorted(known, knots, "right")
-    scores = ndtri(np.clip(ranks / (2.0 * known.size), OUTERMOST, 1.0 - OUTERMOST))
-    padding = KNOTS - knots.size
-    return np.pad(knots, (0, padding), "edge"), np.pad(scores, (0, padding), "edge")
+def _inputs(table: Table, columns: range) -> list[tuple[int, int, Array, Array]]:
+    """Column, level, knots and scores of the inputs of some columns, of all workers' rows."""
+    values = table.values
+    n_rows = total_rows(values)
+    nothing = np.zeros(KNOTS)
+    known = []
+    for column in columns:
+        own = np.asarray(values[:, column], dtype=np.float64)
+        known.append(np.sort(own[~np.isnan(own)]))
+    sizes = sum_over_workers(np.array([one.size for one in known], dtype=np.float64), values)
+    n_known = dict(zip(columns, sizes.astype(np.int64).tolist(), strict=True))
+    numbers = [one for one in columns if n_known[one] and one not in table.categorical]
+    scores = _normal_scores(
+        [known[one - columns[0]] for one in numbers], [n_known[one] for one in numbers], values
+    )
+    inputs = []
+    for column in columns:
+        if column in table.categorical:
+            own = known[column - columns[0]]
+            levels = np.unique(of_all_rows(shard_like(np.unique(own), values)))
+            counts = sum_over_workers(_doubled_ranks(own, levels)[1], values)
+            order = np.argsort(-counts, kind="stable")[:MAX_LEVELS]
+            is_used = (counts[order] >= MIN_LEVEL_ROWS) & (counts[order] < n_rows)
+            inputs += [(column, int(one), nothing, nothing) for one in levels[order][is_used]]
+        elif column in numbers:
+            knots, normal = scores[numbers.index(column)]
+            if knots[0] < knots[-1]:
+                inputs.append((column, NUMBER, knots, normal))
+        if MIN_LEVEL_ROWS <= n_rows - n_known[column] < n_rows:
+            inputs.append((column, MISSING, nothing, nothing))
+    return inputs
+
+
+def _doubled_ranks(known: Array, points: Array) -> Array:
+    """Twice the mean rank of each point among sorted values, and how many values equal it."""
+    below = np.searchsorted(known, points, "left")
+    up_to = np.searchsorted(known, points, "right")
+    return np.array([below + up_to, up_to - below], dtype=np.float64)
+
+
+def _normal_scores(
+    known: Sequence[Array], sizes: Sequence[int], like: Any
+) -> list[tuple[Array, Array]]:
+    """Quantiles of sorted columns, the last repeated, and the normal scores of their ranks.
+
+    ``sizes`` are those of the columns, the rows of other workers included if ``like`` is sharded.
+    """
+    if not known:
+        return []
+    shares = np.linspace(0.0, 1.0, KNOTS)
+    ranks = [np.rint(shares * (size - 1)).astype(np.int64) + 1 for size in sizes]
+    knots = [np.unique(one) for one in sorted_statistics(known, ranks, like)]
+    doubled = [_doubled_ranks(*pair)[0] for pair in zip(known, knots, strict=True)]
+    parts = np.split(
+        sum_over_workers(np.concatenate(doubled), like), np.cumsum([one.size for one in knots])[:-1]
+    )
+    result = []
+    for points, rank, size in zip(knots, parts, sizes, strict=True):
+        scores = ndtri(np.clip(rank / (2.0 * size), OUTERMOST, 1.0 - OUTERMOST))
+        padding = (0, KNOTS - points.size)
+        result.append((np.pad(points, padding, "edge"), np.pad(scores, padding, "edge")))
+    return result
 
 
 @dataclass(frozen=True)

@@ -434,7 +434,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         if state.graph.groups is not None:
             graph = Graph.from_groups([0, 1])
         if state.graph.vectors is not None:
-            graph = graph.with_vectors(state.graph.vectors[:1].repeat(2, axis=0))
+            n_vectors = state.graph.vectors.shape[1]
+            graph = graph.with_vectors(np.zeros((2, n_vectors), dtype=np.float32))
     features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))

@@ -208,8 +208,8 @@ class StateCodec(Codec):
                 content = io.BytesIO(self.entries[entry])
                 array = np.lib.format.read_array(content, allow_pickle=False)
                 order = entry.removesuffix(".npy").partition("-")[2]
-                if order and self.orders is not None:
-                    return self.orders.select(array, int(order))
+                if self.orders is not None:  # others are whole in every worker
+                    return self.orders.select(array, int(order)) if order else array
                 return (
                     array if objective is None else np.asarray(array, like=objective.labels.target)
                 )

@@ -16,8 +16,9 @@ from ebboost.backends.dask.worker import communicator
 from ebboost.data import validation as checks
 from ebboost.data.sharded import average, shard
 from ebboost.data.types import Array, TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph import as_parquet_relations
-from ebboost.model.inputs import check_feature_names
+from ebboost.model.inputs import NO_POSITION, check_feature_names
 from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.output import Output
 from ebboost.model.predict import (
@@ -106,6 +107,8 @@ def _predict(state: FittedState, X: TableLike, relations: Relations, offset: Off
     if set(relations) != set(state.relation_strengths or {None}):
         expected = list(state.relation_strengths or ()) or "one ParquetGraph"
         raise ValueError(f"graph must have the relations of the fit: {expected}.")
+    if state.graph is not None and state.graph.vectors is not None:
+        warn_caller(NO_POSITION)
     cluster = Cluster(X)
     columns = split_ids(relations, cluster)
     columns |= {name: cluster.split(name, value) for name, value in offset._asdict().items()}
@@ -133,6 +136,9 @@ def _predict_in_worker(
         strengths = dict(state.relation_strengths or {})
         where = (membership.partition, workers)
         graph, _ = read_relations(edges, rows, *where, lambda _: strengths)
+        if state.graph is not None and state.graph.vectors is not None:  # of fitted nodes only
+            vectors = np.zeros((len(values), state.graph.vectors.shape[1]), dtype=np.float32)
+            graph = graph.with_vectors(vectors)
         fixed = fixed_scores(state, len(values), Offset(**rows))
         parts = []
         for one in state.candidates:

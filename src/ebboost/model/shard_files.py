@@ -106,6 +106,8 @@ def _edges(
         neighbors = graph.halo.extend(own)
     rows = graph.adjacency.tocsr()
     arrays = {"graph_data": rows.data.astype(np.float64), "graph_indptr": rows.indptr}
+    if stored.vectors is not None:
+        arrays["vectors"] = stored.vectors
     return arrays | {"graph_indices": neighbors[rows.indices]}
 
 

@@ -72,6 +72,7 @@ class WorkerResult:
     digest: str
     state: FittedState
     callbacks: Sequence[Callback] = ()
+    vectors: Any = None  # of the worker's nodes, where spectral columns are used
 
 
 def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
@@ -81,23 +82,25 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     if reason is not None:
         warn_caller(f"{reason} needs all nodes in one process: X is gathered on the client.")
         return trainer.fit(data._replace(X=data.X.compute()))
-    learner = check_learner(settings)
+    check_learner(settings)
     cluster = Cluster(data.X)
     problem = trainer.prepare(data, TableReader(settings.categorical_features), cluster.outline)
     stream = event_stream(settings)
     fingerprint = {}
     if checkpoint_of(trainer) is not None:
         fingerprint = problem.fingerprint(trainer.callbacks)
-    sent = replace(problem, settings=replace(settings, learner=learner))
     partition = cluster.partition
     tasks = [
-        ProblemTask(trainer, stream, fingerprint, *_share(sent, partition, rank))
+        ProblemTask(trainer, stream, fingerprint, *_share(problem, partition, rank))
         for rank in range(len(cluster.blocks))
     ]
     with threads(problem.n_threads):
         futures = cluster.run(train_in_worker, tasks, {}, listeners_of(stream))
         results: list[WorkerResult] = cluster.client.gather(futures)
         check_results(trainer, results)
+        if results[0].vectors is not None and problem.graph is not None:
+            vectors = partition.join([result.vectors for result in results])
+            problem = replace(problem, graph=problem.graph.with_vectors(vectors))
         state = _joined([result.state for result in results], problem, partition)
         return finish(state, problem.labels, Backend())
 
@@ -117,10 +120,9 @@ def event_stream(settings: Settings) -> EventStream | None:
     return EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
 
 
-def check_learner(settings: Settings) -> XGBoost:
-    """Return the learner, or raise ValueError for one that does not train on a cluster."""
-    learner = as_learner(settings.learner)
-    if not isinstance(learner, XGBoost):
+def check_learner(settings: Settings) -> None:
+    """Raise ValueError for a learner that does not train on a cluster."""
+    if not isinstance(as_learner(settings.learner), XGBoost):
         raise ValueError(
             "X is a Dask collection, and on a cluster only XGBoost grows trees: use "
             f"learner='xgboost' or eb.XGBoost(...), got learner={settings.learner!r}; or pass "
@@ -130,7 +132,6 @@ def check_learner(settings: Settings) -> XGBoost:
         raise ValueError(
             f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
         )
-    return learner
 
 
 def check_results(trainer: Trainer, results: Sequence[WorkerResult]) -> None:
@@ -257,9 +258,10 @@ def train_in_worker(
             offset=shard(task.problem.offset, workers),
         )
         state = train_shard(task, problem, task.fingerprint, partition, workers)
+    vectors = None if state.graph is None else state.graph.vectors
     members = tuple(replace(one, graph=None, table=None) for one in state.members)
     state = replace(state, graph=None, table=None, members=members)
-    return WorkerResult(digest_of(state), state, task.trainer.callbacks)
+    return WorkerResult(digest_of(state), state, task.trainer.callbacks, vectors)
 
 
 def worker_settings(settings: Settings, membership: Membership) -> Settings:
@@ -314,6 +316,7 @@ def _shared_session(
     nodes = [np.arange(positions.size)]
     nodes += [folds.held_out(fold).nodes for fold in range(folds.n_folds)]
     nodes += [] if folds.evaluation is None else [folds.evaluation.nodes]
+    nodes.append(nodes[0][:0])  # scores of discarded models, and predictions of no eval_set
     orders = RowOrders([positions[own] for own in nodes], workers)
     return CheckpointSession(checkpoint, manifest, entries, paths, orders)
 

@@ -8,7 +8,7 @@ measured with one model, before there were folds and a search.
 
 from dataclasses import dataclass
 
-from ebboost.learners import Learner, LightGBM, RandomNetwork, as_learner
+from ebboost.learners import Learner, LightGBM, RandomNetwork, XGBoost, as_learner
 from ebboost.model.candidate import Candidate
 
 
@@ -236,10 +236,14 @@ def learner(parameter: object, task: Task, candidate: Candidate, n_columns: int 
     The name ``"lightgbm"`` gets settings for the numbers of labels and columns, other values their
     own defaults.
     """
-    if not (isinstance(parameter, str) and parameter == "lightgbm"):
-        return as_learner(parameter)
     if candidate.network:
         return RandomNetwork()
+    if isinstance(parameter, str) and parameter == "xgboost":
+        trees = XGBoost()
+        trees.max_depth -= bool(candidate.smaller_trees)  # half as many leaves
+        return trees
+    if not (isinstance(parameter, str) and parameter == "lightgbm"):
+        return as_learner(parameter)
     size = for_size(task)
     params: dict[str, float] = {"min_sum_hessian_in_leaf": size.min_sum_hessian_in_leaf}
     if candidate.random_splits:
@@ -259,9 +263,12 @@ def learner(parameter: object, task: Task, candidate: Candidate, n_columns: int 
 
 
 def tree_changes(learner: Learner) -> dict[str, object]:
-    """Return the parameters of LightGBM in which candidates on the same bins may differ."""
-    assert isinstance(learner, LightGBM) and learner.params is not None
-    extra_trees = learner.params.get("extra_trees")
+    """Return the parameters of libraries in which candidates on the same bins may differ."""
+    if isinstance(learner, XGBoost):
+        return {"max_depth": learner.max_depth}
+    if not isinstance(learner, LightGBM):
+        return {}
+    extra_trees = (learner.params or {}).get("extra_trees")
     return {"num_leaves": learner.num_leaves, "extra_trees": extra_trees}
 
 

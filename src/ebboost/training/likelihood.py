@@ -15,7 +15,7 @@ from ebboost.model.predict import propagation_operator
 from ebboost.training import defaults
 from ebboost.training.parts import parts_of
 from ebboost.training.problem import EarlierModel, Problem
-from ebboost.training.runs import Runner, unseen_labels
+from ebboost.training.runs import Runner, positions_of_unseen, unseen_labels
 
 
 def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:
@@ -42,7 +42,9 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
         return problem
     weights: Array | float = 1.0
     if "labels" in parts.optional and problem.graph is not None:
-        estimate = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed)
+        positions = positions_of_unseen(problem, models)
+        arguments = (problem.graph, labels, scores, loss)
+        estimate = estimate_field(*arguments, seed=problem.seed, positions=positions)
         loss = estimate.loss
         weights = estimate.outlier_weights
     else:

@@ -10,6 +10,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
+from ebboost.data.sharded import total_rows
 from ebboost.data.spectral import spectral_vectors
 from ebboost.graph import Graph
 from ebboost.model.candidate import Candidate
@@ -25,6 +26,8 @@ LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
     "masked": MaskedLabels(),
 }
 TREE_PARTS = ("random_splits", "smaller_trees")
+#: Learners whose trees are compared with others and with networks, if only their name was passed.
+SEARCHED_LEARNERS = ("lightgbm", "xgboost")
 
 
 def named(candidate: Candidate) -> Candidate:
@@ -108,13 +111,14 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
-    is_offered = "low_rank" not in optional and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
-    if isinstance(graph, Graph) and is_offered:
-        optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
         fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))
+    elif "low_rank" not in optional and _has_few_nodes(graph):
+        optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if _compares_trees(problem):
-        optional |= dict.fromkeys(TREE_PARTS, True)
+        # XGBoost does not split at random thresholds.
+        parts = TREE_PARTS if problem.settings.learner == "lightgbm" else ("smaller_trees",)
+        optional |= dict.fromkeys(parts, True)
     optional = {name: part for name, part in optional.items() if name not in fixed}
     of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
     if of_field and isinstance(graph, Graph) and graph.groups is None and graph.time is None:
@@ -137,15 +141,17 @@ def _compares_networks(problem: Problem) -> bool:
     settings = problem.settings
     graph = problem.graph
     is_sparse = problem.table.is_sparse  # networks need singular vectors, which classes have
-    in_memory = isinstance(graph, Graph) and not problem.table.on_disk
-    if graph is None or not in_memory or graph.groups is not None:
+    if graph is None or problem.table.on_disk or graph.groups is not None:
         return False
     if is_sparse and not problem.classes:
         return False
-    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(
-        problem, defaults.NETWORKS_UP_TO
-    )
-    return is_small and (settings.learner, settings.device) == ("lightgbm", "cpu")
+    is_small = _has_few_nodes(graph) and _has_few_labels(problem, defaults.NETWORKS_UP_TO)
+    return is_small and settings.learner in SEARCHED_LEARNERS and settings.device == "cpu"
+
+
+def _has_few_nodes(graph: Graph) -> bool:
+    """Whether nodes are few enough for spectral columns and networks."""
+    return total_rows(graph.degrees) <= defaults.MAX_SPECTRAL_NODES
 
 
 def _has_few_labels(problem: Problem, most: int) -> bool:
@@ -155,9 +161,8 @@ def _has_few_labels(problem: Problem, most: int) -> bool:
 
 def _compares_trees(problem: Problem) -> bool:
     """Whether ways of growing trees are compared, too."""
-    is_lightgbm = problem.settings.learner == "lightgbm"
     return (
-        is_lightgbm
+        problem.settings.learner in SEARCHED_LEARNERS
         and not (problem.classes and problem.table.is_sparse)
         and _has_few_labels(problem, defaults.COMPARE_TREES_UP_TO)
     )
@@ -176,9 +181,8 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     graph = problem.graph
     has_groups = graph is not None and graph.groups is not None
     if isinstance(settings.spectral_features, SpectralFeatures):
-        if has_groups or not isinstance(graph, Graph | None):
-            where = "groups" if has_groups else "Dask collections"
-            raise ValueError(f"spectral_features are not supported with {where}: use None.")
+        if has_groups:
+            raise ValueError("spectral_features are not supported with groups: use None.")
         settings.spectral_features.check()
     is_causal = graph is not None and graph.time is not None
     smoothing = None if is_causal else smoothing

@@ -26,9 +26,10 @@ from ebboost.boosting.momentum import as_momentum
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.sharded import average, total_rows
+from ebboost.data.sharded import average, rows_before, total_rows
 from ebboost.data.table import Table
-from ebboost.learners import Ensemble, LightGBM, Pickled, TreeGrower, as_learner
+from ebboost.data.types import IntArray
+from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
 from ebboost.learners.averaged import load_ensemble
 from ebboost.learners.lightgbm import LightGBMEnsemble
 from ebboost.model.candidate import Candidate
@@ -40,6 +41,7 @@ from ebboost.training.evaluation import eval_metric
 from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
+MAX_DRAWN = 1_000_000  # labels of all workers that each of them draws folds for
 logger = logging.getLogger(__name__)
 
 
@@ -140,7 +142,7 @@ def build_run(
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
-        is_default = settings.learner == "lightgbm" and isinstance(learner, LightGBM)
+        is_default = isinstance(settings.learner, str)
         changes = defaults.tree_changes(learner) if is_default else {}
         grower = shared.grower.clone_with_shared_bins(seed, changes)
     elif earlier is not None:
@@ -461,3 +463,20 @@ def unseen_labels(
         return labels, scores
     name = name.replace("held_out", "evaluation")
     return evaluation, average([getattr(model, name) for model in models.values()])
+
+
+def positions_of_unseen(problem: Problem, models: Mapping[int, FoldModel]) -> IntArray | None:
+    """Return the position of each of :func:`unseen_labels` in the order of one process.
+
+    None for so many labels that no worker should draw folds for all of them.
+    """
+    parts = [problem.labels.held_out(fold).target for fold in models]
+    if not any(map(total_rows, parts)) and problem.labels.evaluation is not None:
+        parts = [problem.labels.evaluation.target]
+    positions = []
+    n_before = 0
+    for part in parts:
+        first = n_before + rows_before(part)
+        positions.append(np.arange(first, first + len(part)))
+        n_before += total_rows(part)
+    return np.concatenate(positions) if n_before <= MAX_DRAWN else None

@@ -23,7 +23,7 @@ from ebboost.training.default_field import default_field
 from ebboost.training.evaluation import compared_losses
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
-from ebboost.training.runs import FoldModel, Runner, out_of_fold, unseen_labels
+from ebboost.training.runs import FoldModel, Runner, out_of_fold, positions_of_unseen, unseen_labels
 
 Array = NDArray[np.float64]
 
@@ -447,7 +447,9 @@ class Search:
         if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
             return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
-        field = estimate_field(*arguments, seed=problem.seed, start=start).field
+        positions = positions_of_unseen(problem, models)
+        estimate = estimate_field(*arguments, seed=problem.seed, start=start, positions=positions)
+        field = estimate.field
         if field is None and problem.n_labels > defaults.MOST_LABELS_FROM:
             # A share of the labels is too few to rule it out, and to estimate its strengths again.
             self._keeps_strengths = True

@@ -102,8 +102,7 @@ def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> 
         data = data._replace(y=None, sample_weight=None)
     columns = {name: cluster.split(name, getattr(data, name)) for name in COLUMNS}
     columns |= split_ids(relations, cluster)
-    parameters = {**trainer.parameters, "random_state": seed, "learner": check_learner(settings)}
-    sent = replace(trainer, parameters=parameters)
+    sent = replace(trainer, parameters={**trainer.parameters, "random_state": seed})
     edges = {name: one.without_ids() for name, one in relations.items()}
     tasks = [
         ShardTask(sent, stream, edges, *(_own(one, cluster.partition, rank) for one in lists))
@@ -312,7 +311,7 @@ def train_in_worker(
     members = tuple(_without_nodes(one) for one in state.members)
     model = replace(_without_nodes(state), members=members)
     nodes = NodeShard.of(state, problem.labels)
-    return ShardResult(digest_of(state), model, task.trainer.callbacks, nodes)
+    return ShardResult(digest_of(state), model, task.trainer.callbacks, nodes=nodes)
 
 
 def fingerprint_of_shard(task: ShardTask, problem: Problem, y: str) -> dict[str, Any]:
@@ -415,6 +414,8 @@ def _without_nodes(state: FittedState) -> FittedState:
     labels = state.labels
     labels = Labels(labels.nodes[:0], np.asarray(labels.target)[:0], np.asarray(labels.weight)[:0])
     graph = Graph(sparse.csr_array((0, 0)))
+    if state.graph is not None and state.graph.vectors is not None:
+        graph = graph.with_vectors(np.asarray(state.graph.vectors)[:0])
     if state.graph is not None and state.graph.groups is not None:
         graph = Graph.from_groups([], state.graph.groups.graph)
     return replace(

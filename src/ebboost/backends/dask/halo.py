@@ -5,6 +5,7 @@ workers exchange the values of these nodes, and of no others.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,8 @@ class ShardGraph:
     def __init__(self, weights: sparse.csr_array, halo: Halo) -> None:
         self._weights = weights
         self.halo = halo
+        #: See :meth:`Graph.with_vectors`.
+        self.vectors: NDArray[np.float32] | None = None
         workers = halo.collective
         self.n_nodes = weights.shape[0]
         self.adjacency = ShardSweep(weights, halo)
@@ -85,9 +88,16 @@ class ShardGraph:
         self.n_edges = int(facts[0]) // 2
         self.is_signed = bool(facts[1])
 
+    def with_vectors(self, vectors: NDArray[np.float32] | None) -> "ShardGraph":
+        """Return the graph with vectors of its nodes, which spectral columns are computed from."""
+        graph = copy(self)
+        graph.vectors = shard(vectors, self.halo.collective)
+        return graph
+
     def stored(self) -> "StoredGraph":
         """Return the graph without the connections of this fit."""
-        return StoredGraph(self._weights, self.halo.sent, self.halo.received)
+        vectors = None if self.vectors is None else np.asarray(self.vectors)
+        return StoredGraph(self._weights, self.halo.sent, self.halo.received, vectors)
 
     @property
     def parent(self) -> "ShardGraph":
@@ -107,10 +117,12 @@ class StoredGraph:
     weights: sparse.csr_array
     sent: dict[int, Positions]
     received: dict[int, int]
+    vectors: NDArray[np.float32] | None
 
     def connect(self, collective: Collective) -> ShardGraph:
         """Return the graph with the connections of a job."""
-        return ShardGraph(self.weights, Halo(collective, self.sent, self.received))
+        graph = ShardGraph(self.weights, Halo(collective, self.sent, self.received))
+        return graph.with_vectors(self.vectors)
 
 
 class ShardSweep(Sweep):
