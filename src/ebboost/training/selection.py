@@ -392,7 +392,9 @@ class Search:
                     value = self._estimated(current, value)
             elif part == "similarity":
                 part = "labels"
-                value = self._over_similar_nodes(current)
+                value = current.labels
+                if not self._keeps_strengths:
+                    value = field_over_similar_nodes(self.problem, self.models(current)) or value
             elif getattr(current, part):
                 value = 0 if part == "low_rank" else None
             elif part == "labels":
@@ -411,32 +413,6 @@ class Search:
         if key not in self._estimates:
             self._estimates[key] = self._estimate(models, start)
         return self._estimates[key]
-
-    def _over_similar_nodes(self, current: Candidate) -> object:
-        """The field over nodes with similar neighbours, if it predicts labels best, else the same.
-
-        It is compared only where labels of neighbours say little: that takes no trees.
-        """
-        problem = self.problem
-        graph = problem.graph
-        assert graph is not None
-        labels, scores = unseen_labels(problem, self.models(current), "held_out_scores")
-        is_few = total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS
-        if is_few or self._keeps_strengths:
-            return current.labels
-        arguments = (graph, labels, scores, problem.output.loss)
-        of_neighbors = estimate_field(*arguments, seed=problem.seed)
-        least = (1.0 - defaults.MAX_GAIN_OF_NEIGHBORS) * of_neighbors.deviance_without
-        if of_neighbors.deviance < least:
-            return current.labels
-        try:
-            graph.similar_neighborhoods()
-        except ValueError:  # hubs: all pairs of nodes that share one are too many
-            return current.labels
-        estimate = estimate_field(*arguments, seed=problem.seed, similarity=True)
-        field = estimate.field
-        is_better = estimate.deviance < (1.0 - defaults.MIN_GAIN) * of_neighbors.deviance
-        return current.labels if field is None or not is_better else _rounded(field)
 
     def _estimate(
         self, models: Mapping[int, FoldModel], start: LatentField | None
@@ -457,6 +433,32 @@ class Search:
         if field is None or field.tau < MIN_TAU:
             return start
         return _rounded(field)
+
+
+def field_over_similar_nodes(
+    problem: Problem, models: Mapping[int, FoldModel]
+) -> LatentField | None:
+    """Return the field over nodes with similar neighbours, if it predicts labels best.
+
+    It is estimated only where labels of neighbours say little.
+    """
+    graph = problem.graph
+    labels, scores = unseen_labels(problem, models, "held_out_scores")
+    if graph is None or total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
+        return None
+    arguments = (graph, labels, scores, problem.output.loss)
+    of_neighbors = estimate_field(*arguments, seed=problem.seed)
+    least = (1.0 - defaults.MAX_GAIN_OF_NEIGHBORS) * of_neighbors.deviance_without
+    if of_neighbors.deviance < least:
+        return None
+    try:
+        graph.similar_neighborhoods()
+    except ValueError:  # hubs: all pairs of nodes that share one are too many
+        return None
+    estimate = estimate_field(*arguments, seed=problem.seed, similarity=True)
+    field = estimate.field
+    is_better = estimate.deviance < (1.0 - defaults.MIN_GAIN) * of_neighbors.deviance
+    return None if field is None or not is_better else _rounded(field)
 
 
 def _rounded(field: LatentField) -> LatentField:
