@@ -5,6 +5,7 @@ each matrix on it costs the arithmetic of its numbers.
 """
 
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.sparse.linalg import spilu
 
 from ebboost._native import COMPILED
-from ebboost.data.once import compute_once
+from ebboost.data.once import compute_once, lazy_property
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._ordering import addresses
 
@@ -69,8 +70,8 @@ class Factor:
         head = (n_nodes, *addresses(*edges, *numbers), matrix.strength)
         COMPILED.ebboost_factorize(*head, *addresses(*result))
         self._lower = (pattern.start, pattern.row, values, inverse, pattern.order)
-        self._edges = (*edges, numbers[0], numbers[2])
-        self._diagonal = numbers[1]
+        self._sweep = matrix.sweep
+        self.diagonal = numbers[1]
 
     def solve(self, right: Array) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c)."""
@@ -82,24 +83,11 @@ class Factor:
             COMPILED.ebboost_factor_solve(len(right), *addresses(*vectors))
         return solution.reshape(right.shape)
 
-    def solve_near(
-        self, matrix: GraphMatrix, right: Array, target: float, max_iterations: int
-    ) -> tuple[Array, float]:
-        """Solve N z = b of shape (n,) for a matrix N that differs from M in its diagonal only.
-
-        Conjugate gradients with the preconditioner S M⁻¹ S, S² = diag(M)/diag(N). Also returns the
-        length of the residual.
-        """
-        n_nodes = len(right)
-        scale = np.sqrt(self._diagonal / matrix.diagonal)
-        length = np.zeros(1)
-        z, residual, *work = np.empty((6, n_nodes))
-        residual[:] = right
-        system = (*addresses(*self._edges, matrix.diagonal), matrix.strength)
-        precondition = (*addresses(*self._lower, scale), target, max_iterations)
-        vectors = addresses(z, residual, *work, length)
-        COMPILED.ebboost_near_solve(n_nodes, *system, *precondition, *vectors)
-        return z.copy(), float(length[0])
+    @lazy_property
+    def arranged(self) -> tuple[NDArray[Any], ...]:
+        """Columns of L and 1/D, with the order of elimination in the numbers of the sweep."""
+        positions = self._sweep.arranged(np.dtype(np.float64)).positions(self._lower[-1])
+        return (*self._lower[:-1], positions.astype(np.int32))
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of M⁻¹ by the recursion of Takahashi."""

@@ -71,7 +71,7 @@ class SparseSolver:
             return self._factor.solve(right)
         is_column = right.size == right.shape[0]
         one_by_one = is_column or self.matrix.sweep.solves_columns
-        if self._near is not None or (one_by_one and self.matrix.strength != 0.0):
+        if one_by_one and self.matrix.strength != 0.0:
             columns = [right.ravel()] if is_column else list(right.T)
             target = np.array([tolerance * max(float(norms(one)), 1e-300) for one in columns])
             solved = list(map(self._one_column, columns, target))
@@ -94,18 +94,23 @@ class SparseSolver:
 
     @lazy_property
     def _scaled(self) -> tuple[Array, Array, Array]:
-        """Diagonal of the system in v = R z, its inverse, and c r."""
+        """Diagonal of the system in v = R z, S of its preconditioner, and c r.
+
+        S = 1/diagonal, or, with the factor of a matrix M near this one, what scales the diagonal of
+        M in v to that of this matrix.
+        """
         size = self.matrix.strength * self.matrix.root
         with np.errstate(over="ignore"):  # a field that is shrunk to nothing
             diagonal = self.matrix.diagonal / (size * self.matrix.root)
-        return diagonal, 1.0 / diagonal, size
+        if self._near is None:
+            return diagonal, 1.0 / diagonal, size
+        return diagonal, np.sqrt(self._near.diagonal / diagonal), size
 
     def _one_column(self, right: Array, target: float) -> tuple[Array, float]:
         """The system in v = R z, with the weights of A itself: (diag(δ/(c r²)) − A) v = b/(c r)."""
-        if self._near is not None:
-            return self._near.solve_near(self.matrix, right, float(target), self.max_iterations)
+        factor = () if self._near is None else (self._near.arranged,)
         v, length = self.matrix.sweep.conjugate_gradients(
-            right / self._scaled[2], self._scaled, float(target), self.max_iterations
+            right / self._scaled[2], self._scaled, float(target), self.max_iterations, *factor
         )
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)
