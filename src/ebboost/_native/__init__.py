@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 11
+VERSION = 12
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -34,7 +34,8 @@ _SIGNATURES = {
     "wide_{real}": "iii" + "ppppppp" + "iprpp",
     "around_{real}": "iii" + "pppppp" + "dippp",
     "arranged_{bits}": "ippppppp" + _EDGES,
-    "solve_{bits}": "i" + _EDGES + "pppdippppp" + "ppppppp",
+    "solve_{bits}": "i" + _EDGES + "pppdippppp",
+    "solve_{bits}_near": "ip" + _EDGES + "pppppdi" + "pppppppp" + "ppppppp",
     "solve_sums": "ippppp",
     "solve_advance": "idd" + "ppppppp",
     "pieces": "ippppippp",

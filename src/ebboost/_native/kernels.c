@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 11; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 12; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -393,11 +393,12 @@ PUBLIC void ebboost_factor_solve(int64_t n, const int32_t *restrict start, const
 }
 
 /* Conjugate gradients for (diag(diagonal) - A) z = right, all in the new order. Preconditioned by the diagonal, `inverse` being
-   1/diagonal, or, where `first` is not NULL, by the factor of a matrix near this one: S L^-T D^-1 L^-1 S, S = diag(inverse), with
-   its arguments as above and two vectors of work space. Enters with residual = right and starts from z = 0, leaves when the
-   residual, each entry times weight_i, is no longer than `target`. The loops do all that can be done in passing, so that every
-   vector is read once, and add up in eight sums, as one addition would wait for the last. Returns the iterations made, and the
-   length reached. */
+   1/diagonal, or, if `factored`, by the factor of a matrix near this one: S L^-T D^-1 L^-1 S, S = diag(inverse), with its arguments
+   as above and two vectors of work space. Enters with residual = right and starts from z = 0, leaves when the residual, each
+   entry times weight_i, is no longer than `target`. The loops do all that can be done in passing, so that every vector is read
+   once, and add up in eight sums, as one addition would wait for the last. Returns the iterations made, and the length reached.
+   `near` solves (diag(matrix) - c R A R) out = right, which are in the order of the nodes, as a system in R z: share is 1/(c r^2),
+   weight is c r, and near is the diagonal of the matrix that the factor is of, all three in the new order. */
 static INLINE double total(const double *sum) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
@@ -464,15 +465,26 @@ static INLINE double total(const double *sum) {
     }                                                                                                                   \
     PUBLIC int64_t NAME(int64_t n, EDGES(double, INDEX), const double *diagonal, const double *inverse,                 \
                         const double *weight, double target, int64_t most, double *z, double *residual,                 \
-                        double *direction, double *image, double *reached, FACTOR) {                                    \
-        const int which = (w ? 1 : 0) + (first ? 2 : 0);                                                                \
-        if (which == 0) return NAME##_loop(SOLVED, 0, 0);                                                               \
-        if (which == 1) return NAME##_loop(SOLVED, 1, 0);                                                               \
-        return which == 2 ? NAME##_loop(SOLVED, 0, 1) : NAME##_loop(SOLVED, 1, 1);                                      \
+                        double *direction, double *image, double *reached) {                                            \
+        if (w) return NAME##_loop(n, PASSED, SYSTEM, 0, 0, 0, 0, 0, 0, 0, 1, 0);                                        \
+        return NAME##_loop(n, PASSED, SYSTEM, 0, 0, 0, 0, 0, 0, 0, 0, 0);                                               \
+    }                                                                                                                   \
+    PUBLIC int64_t NAME##_near(int64_t n, const int32_t *nodes, EDGES(double, INDEX), const double *right,              \
+                               const double *matrix, const double *near, const double *share, const double *weight,     \
+                               double target, int64_t most, double *out, double *diagonal, double *inverse, double *z,  \
+                               double *residual, double *direction, double *image, double *reached, FACTOR) {           \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            diagonal[i] = matrix[nodes[i]] * share[i];                                                                  \
+            inverse[i] = sqrt(near[i] / diagonal[i]);                                                                   \
+            residual[i] = right[nodes[i]] / weight[i];                                                                  \
+        }                                                                                                               \
+        const int64_t done = w ? NAME##_loop(n, PASSED, SYSTEM, PASSED_FACTOR, 1, 1)                                    \
+                               : NAME##_loop(n, PASSED, SYSTEM, PASSED_FACTOR, 0, 1);                                   \
+        for (int64_t i = 0; i < n; i++) out[nodes[i]] = z[i] * (share[i] * weight[i]);                                  \
+        return done;                                                                                                    \
     }
-#define SOLVED                                                                                                          \
-    n, PASSED, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, first, below, value,    \
-        pivot, order, solved, work
+#define SYSTEM diagonal, inverse, weight, target, most, z, residual, direction, image, reached
+#define PASSED_FACTOR first, below, value, pivot, order, solved, work
 
 DEFINE_SOLVE(ebboost_solve_16, ebboost_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebboost_solve_32, ebboost_double_narrow_32, int32_t)

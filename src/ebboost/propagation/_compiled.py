@@ -236,28 +236,18 @@ class CompiledSweep(ScipySweep):
         return CompiledSteps(self, (root, scale, keep), alpha, count)
 
     def conjugate_gradients(
-        self,
-        right: Array,
-        system: System,
-        target: float,
-        max_iter: int,
-        factor: Sequence[NDArray[Any]] = (),
+        self, right: Array, system: System, target: float, max_iter: int
     ) -> tuple[Array, float]:
-        """Solve (diag(diagonal) − A) z = right, one column.
-
-        With the ``factor`` of another matrix on the graph, see :attr:`Factor.arranged`, the
-        preconditioner is S L⁻ᵀ D⁻¹ L⁻¹ S, S being the second vector of the ``system``.
-        """
+        """Solve (diag(diagonal) − A) z = right, one column."""
         layout = self.layout(DOUBLE)
         (residual,) = layout.arrange(right)
         last = self._system  # in the layout: many right-hand sides have the same system
         if last is None or last[0] is not system:
             last = self._system = (system, layout.arrange(*system))
-        z, direction, image, *more = layout.work(5 if factor else 3, DOUBLE)
+        z, direction, image = layout.work(3, DOUBLE)
         length = np.zeros(1)
         solve = getattr(COMPILED, f"ebboost_solve_{layout.bits}")
         work = addresses(z, residual, direction, image, length)
-        work += addresses(*factor, *more) if factor else [None] * 7
         solve(self.n_nodes, *layout.edges, *addresses(*last[1]), target, max_iter, *work)
         solution = np.empty(self.n_nodes)
         layout.restore(z, solution)

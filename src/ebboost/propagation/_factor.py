@@ -34,6 +34,9 @@ SAMPLES = (500, 2_000)
 #: fills in: at most .05 for nearest neighbours in the plane, .5 for edges at random. Neighbourhoods
 #: of sparse graphs of this kind are trees, which do not.
 MAX_WIDTH = 0.25
+#: Entries of L, whose diagonal is 1, that a preconditioner leaves out: a fifth to a quarter of them
+#: on the graph of House, where conjugate gradients then take a tenth less time, and as many steps.
+NEGLIGIBLE_ENTRY = 3e-4
 #: Eliminations by sweep; that of None stands for a graph that fills in too much.
 _eliminations: WeakKeyDictionary[object, dict[str, "Elimination | None"]] = WeakKeyDictionary()
 
@@ -70,8 +73,7 @@ class Factor:
         head = (n_nodes, *addresses(*edges, *numbers), matrix.strength)
         COMPILED.ebboost_factorize(*head, *addresses(*result))
         self._lower = (pattern.start, pattern.row, values, inverse, pattern.order)
-        self._sweep = matrix.sweep
-        self.diagonal = numbers[1]
+        self._matrix = matrix
 
     def solve(self, right: Array) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c)."""
@@ -84,10 +86,38 @@ class Factor:
         return solution.reshape(right.shape)
 
     @lazy_property
-    def arranged(self) -> tuple[NDArray[Any], ...]:
-        """Columns of L and 1/D, with the order of elimination in the numbers of the sweep."""
-        positions = self._sweep.arranged(np.dtype(np.float64)).positions(self._lower[-1])
-        return (*self._lower[:-1], positions.astype(np.int32))
+    def _preconditioner(self) -> tuple[NDArray[Any], ...]:
+        """L without negligible entries, 1/D, the order of elimination in that of the layout.
+
+        And what scales M to A: diag(M), 1/(c r²) and c r in the layout.
+        """
+        start, row, values, inverse, order = self._lower
+        layout = self._matrix.sweep.layout(np.dtype(np.float64))
+        weight = self._matrix.strength * self._matrix.root
+        scaling = layout.arrange(self._matrix.diagonal, 1.0 / (weight * self._matrix.root), weight)
+        keep = np.abs(values) > NEGLIGIBLE_ENTRY
+        start = np.concatenate([[0], keep.cumsum()])[start].astype(np.int32)
+        return (start, row[keep], values[keep], inverse, layout.order.position[order], *scaling)
+
+    def solve_near(
+        self, diagonal: Array, right: Array, target: float, max_iterations: int
+    ) -> tuple[Array, float]:
+        """Solve N z = b of shape (n,) for a matrix N that differs from M in its diagonal only.
+
+        Conjugate gradients with the preconditioner S M⁻¹ S, S² = diag(M)/diag(N). Also returns the
+        length of the residual.
+        """
+        *lower, near, share, weight = self._preconditioner
+        layout = self._matrix.sweep.layout(near.dtype)
+        right = np.ascontiguousarray(right)
+        z = np.empty(len(right))
+        length = np.zeros(1)
+        work = layout.work(8, near.dtype)
+        edges = (len(right), layout.order_at, *layout.edges)
+        system = (*addresses(right, diagonal, near, share, weight), target, max_iterations)
+        vectors = addresses(z, *work[:6], length, *lower, *work[6:])
+        getattr(COMPILED, f"ebboost_solve_{layout.bits}_near")(*edges, *system, *vectors)
+        return z, float(length[0])
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of M⁻¹ by the recursion of Takahashi."""

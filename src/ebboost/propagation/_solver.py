@@ -94,23 +94,20 @@ class SparseSolver:
 
     @lazy_property
     def _scaled(self) -> tuple[Array, Array, Array]:
-        """Diagonal of the system in v = R z, S of its preconditioner, and c r.
-
-        S = 1/diagonal, or, with the factor of a matrix M near this one, what scales the diagonal of
-        M in v to that of this matrix.
-        """
+        """Diagonal of the system in v = R z, its inverse, and c r."""
         size = self.matrix.strength * self.matrix.root
         with np.errstate(over="ignore"):  # a field that is shrunk to nothing
             diagonal = self.matrix.diagonal / (size * self.matrix.root)
-        if self._near is None:
-            return diagonal, 1.0 / diagonal, size
-        return diagonal, np.sqrt(self._near.diagonal / diagonal), size
+        return diagonal, 1.0 / diagonal, size
 
     def _one_column(self, right: Array, target: float) -> tuple[Array, float]:
         """The system in v = R z, with the weights of A itself: (diag(δ/(c r²)) − A) v = b/(c r)."""
-        factor = () if self._near is None else (self._near.arranged,)
+        if self._near is not None:
+            return self._near.solve_near(
+                self.matrix.diagonal, right, float(target), self.max_iterations
+            )
         v, length = self.matrix.sweep.conjugate_gradients(
-            right / self._scaled[2], self._scaled, float(target), self.max_iterations, *factor
+            right / self._scaled[2], self._scaled, float(target), self.max_iterations
         )
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)
