@@ -1,4 +1,4 @@
-"""Calibration: temperature, exponent and bend of scores of classes, shift of those of logarithms."""
+"""Calibration: temperature, exponent and bend of scores of classes, shift of logarithms."""
 
 from typing import NamedTuple
 
@@ -20,11 +20,11 @@ TEMPERATURES = (0.7, 5.0)
 # .0006 of these.
 EXPONENTS = (-0.9, 1.0)
 EXPONENT_DEVIATION = 0.5
-# Bounds of the bend of three classes and more, and standard deviation of its normal prior. Beyond -1
-# a class of higher probability could be put behind another. Log-loss at test nodes without and with
-# it, means of 3 to 6 draws of 1 500 or 2 000 labels: walls of Lucas 1.0021, 1.0018 (by rules 1.0475,
-# 1.0458; 15 000 labels .9717, .9702), fifths of House .8622, .8600, of elect80 1.1691, 1.1657, tenths
-# of County 1.8468, 1.8386, Coauthor-CS .1567, .1541; with deviations of .25 and 1 within .005.
+# Bounds of the bend of three classes and more, and standard deviation of its normal prior, that of
+# the exponent. Below -1 a class could fall behind one of lower probability. Log-loss at test nodes
+# without and with it, means of 3 to 6 draws of 1 500 or 2 000 labels: walls of Lucas 1.0021, 1.0018
+# (by rules 1.0475, 1.0458; 15 000 labels .9717, .9702), fifths of House .8622, .8600, of elect80
+# 1.1691, 1.1657, tenths of County 1.8468, 1.8386, Coauthor-CS .1567, .1541.
 BENDS = (-1.0, 1.0)
 BEND_DEVIATION = 0.5
 # Largest shift of scores with a logarithmic link.
