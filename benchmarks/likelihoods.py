@@ -215,7 +215,8 @@ def calibration_problems(seed: int) -> Iterator[tuple[str, Problem]]:
 def compare_calibration(seeds: list[int]) -> None:
     """Print the table of calibration errors."""
     titles = ("data", "seed", "labels", "accuracy %", "log-loss", "calibration")
-    print(f"| {' | '.join((*titles, 'by chance up to', 'estimated, up to', 'excess', 'bend'))} |")
+    titles += ("by chance up to", "estimated, up to", "excess", "damping")
+    print(f"| {' | '.join(titles)} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for seed in seeds:
         for data, problem in calibration_problems(seed):
@@ -230,7 +231,7 @@ def compare_calibration(seeds: list[int]) -> None:
             numbers = (-likelihood.mean(), error, chance, estimated)
             excess = probabilities.max(axis=1).mean() - accuracy
             cells = (f"{100.0 * accuracy:.1f}", *(f"{number:.4f}" for number in numbers))
-            more = (f"{excess:+.4f}", f"{model.calibration_.bend:.2f}")
+            more = (f"{excess:+.4f}", f"{model.calibration_.damping:.2f}")
             row = (data, seed, problem.known.size, *cells, *more)
             print(f"| {' | '.join(map(str, row))} |", flush=True)
 

@@ -68,20 +68,20 @@ def test_true_exponent_is_recovered_from_many_labels(loss):
     np.testing.assert_allclose(fitted, true, rtol=0.15, atol=0.02)  # the prior shrinks the exponent
 
 
-def test_true_bend_is_recovered_from_many_labels_and_keeps_the_order_of_classes():
+def test_true_damping_is_recovered_from_many_labels_and_keeps_the_order_of_classes():
     scores = 2 * np.random.default_rng(0).normal(size=(3000, 4))
-    true = Calibration(0.9, 0.1, bend=-0.6)
+    true = Calibration(0.9, 0.1, damping=0.6)
     calibrated = true.apply(scores)
     assert (calibrated.argsort(axis=1) == scores.argsort(axis=1)).all()
     labels = Labels(np.arange(3000), eb.Softmax().inverse_link(calibrated), np.ones(3000))
     fitted = fit_calibration(scores, eb.Softmax(), labels)
-    np.testing.assert_allclose(fitted, true, atol=0.1)  # the prior shrinks exponent and bend
+    np.testing.assert_allclose(fitted, true, atol=0.1)  # the prior shrinks exponent and damping
 
 
-def test_a_negative_bend_lowers_the_probability_of_the_predicted_class():
+def test_damping_lowers_the_probability_of_the_predicted_class():
     scores = np.random.default_rng(0).normal(size=(50, 3))
     before = eb.Softmax().inverse_link(scores).max(axis=1)
-    after = eb.Softmax().inverse_link(Calibration(bend=-0.5).apply(scores)).max(axis=1)
+    after = eb.Softmax().inverse_link(Calibration(damping=0.5).apply(scores)).max(axis=1)
     assert (after < before).all()
 
 

@@ -1,4 +1,4 @@
-"""Calibration: temperature, exponent and bend of scores of classes, shift of logarithms."""
+"""Calibration: temperature, exponent and damping of scores of classes, shift of logarithms."""
 
 from typing import NamedTuple
 
@@ -20,13 +20,13 @@ TEMPERATURES = (0.7, 5.0)
 # .0006 of these.
 EXPONENTS = (-0.9, 1.0)
 EXPONENT_DEVIATION = 0.5
-# Bounds of the bend of three classes and more, and standard deviation of its normal prior, that of
-# the exponent. Below -1 a class could fall behind one of lower probability. Log-loss at test nodes
+# Bounds of the damping of three classes and more, and standard deviation of its normal prior, as of
+# the exponent. Beyond 1 a class could fall behind one of lower probability. Log-loss at test nodes
 # without and with it, means of 3 to 6 draws of 1 500 or 2 000 labels: walls of Lucas 1.0021, 1.0018
 # (by rules 1.0475, 1.0458; 15 000 labels .9717, .9702), fifths of House .8622, .8600, of elect80
 # 1.1691, 1.1657, tenths of County 1.8468, 1.8386, Coauthor-CS .1567, .1541.
-BENDS = (-1.0, 1.0)
-BEND_DEVIATION = 0.5
+DAMPINGS = (-1.0, 1.0)
+DAMPING_DEVIATION = 0.5
 # Largest shift of scores with a logarithmic link.
 MAX_SHIFT = 1.0
 
@@ -35,14 +35,14 @@ class Calibration(NamedTuple):
     """From scores to those whose link is predicted: u = s·(1 + r)^exponent/temperature + shift.
 
     r is the size of a node's log-odds, the root mean square of its scores less their mean. Of three
-    classes and more, bend·softmax(u) is added to u: the class chosen among many is the one whose
-    score errs upwards, and a negative bend lowers its probability.
+    classes and more, damping·softmax(u) is taken off u: the class chosen among many is one whose
+    score errs upwards, and damping lowers its probability.
     """
 
     temperature: float = 1.0
     exponent: float = 0.0
     shift: float = 0.0
-    bend: float = 0.0
+    damping: float = 0.0
 
     def apply(self, scores: Array) -> Array:
         """Return the calibrated scores."""
@@ -50,10 +50,10 @@ class Calibration(NamedTuple):
         if self.exponent != 0.0:
             factor = (1.0 + score_size(scores)) ** self.exponent / self.temperature
         scores = scores * factor + self.shift
-        if self.bend == 0.0:
+        if self.damping == 0.0:
             return scores
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return scores + self.bend * odds / odds.sum(axis=1, keepdims=True)
+        return scores - self.damping * odds / odds.sum(axis=1, keepdims=True)
 
 
 def score_size(scores: Array) -> Array:
@@ -83,20 +83,20 @@ def fit_calibration(scores: Array, loss: Loss, labels: Labels) -> Calibration:
     Calibration
     """
     n_labels = total_rows(scores)
-    precision = np.array([0.0, EXPONENT_DEVIATION**-2, BEND_DEVIATION**-2]) / n_labels
+    precision = np.array([0.0, EXPONENT_DEVIATION**-2, DAMPING_DEVIATION**-2]) / n_labels
     mean_size = float(np.log1p(score_size(scores)).mean())
 
     def calibration(parameters: Array) -> Calibration:
-        level, exponent, bend = parameters.tolist()
-        return Calibration(float(np.exp(level + exponent * mean_size)), exponent, bend=bend)
+        level, exponent, damping = parameters.tolist()
+        return Calibration(float(np.exp(level + exponent * mean_size)), exponent, damping=damping)
 
     def mean_loss(parameters: Array) -> float:
         calibrated = calibration(parameters).apply(scores)
         mean = float(np.average(loss.value(calibrated, labels.target), weights=labels.weight))
         return mean + 0.5 * float((precision * parameters**2).sum())
 
-    bends = BENDS if scores.shape[1] > 2 else (0.0, 0.0)
-    bounds = [tuple(np.log(TEMPERATURES)), EXPONENTS, bends]
+    dampings = DAMPINGS if scores.shape[1] > 2 else (0.0, 0.0)
+    bounds = [tuple(np.log(TEMPERATURES)), EXPONENTS, dampings]
     best = minimize(mean_loss, np.zeros(3), method="L-BFGS-B", bounds=bounds)
     return calibration(best.x) if best.fun < mean_loss(np.zeros(3)) else IDENTITY
 
