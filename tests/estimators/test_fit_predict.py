@@ -307,6 +307,21 @@ def test_validation_fraction_must_leave_labels_to_train_and_validate(share):
         eb.EBBSRegressor(3, n_folds=1, validation_fraction=share).fit(X, y, graph=graph)
 
 
+@pytest.mark.parametrize("n_labels", [2, 3, 10])
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_presets_fit_few_labels_without_validation_nodes(kind, n_labels):
+    X, y, graph = homophilous(60)
+    target = y if kind is eb.EBBSRegressor else np.arange(60) % 2
+    nodes = np.arange(n_labels)
+    for preset in ("fast", "best"):
+        m = kind.from_preset(preset, n_estimators=3, n_jobs=1, random_state=0)
+        m.fit(X, target[nodes], nodes=nodes, graph=graph)
+        predictions = m.predict()
+        low, high = target[nodes].min(), target[nodes].max()
+        assert predictions.shape == (60,)
+        assert ((predictions >= low - 1.0) & (predictions <= high + 1.0)).all()
+
+
 def test_numpy_scalars_are_accepted_as_parameters():
     X, y, graph = homophilous(100)
     m = eb.EBBSRegressor(np.int64(3), np.float32(0.5), n_jobs=1).fit(X, y, graph=graph)

@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 10
+VERSION = 12
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -35,6 +35,7 @@ _SIGNATURES = {
     "around_{real}": "iii" + "pppppp" + "dippp",
     "arranged_{bits}": "ippppppp" + _EDGES,
     "solve_{bits}": "i" + _EDGES + "pppdippppp",
+    "solve_{bits}_near": "ip" + _EDGES + "pppppdi" + "pppppppp" + "ppppppp",
     "solve_sums": "ippppp",
     "solve_advance": "idd" + "ppppppp",
     "pieces": "ippppippp",
@@ -44,7 +45,6 @@ _SIGNATURES = {
     "factorize": "i" + "ppppp" + "d" + "ppppppppppp",
     "selected_inverse": "i" + "pppppppp" + "i" + "pp",
     "factor_solve": "i" + "pppppppp",
-    "near_solve": "i" + "pppppd" + "ppppppdi" + "ppppppp",
 }
 _TYPES = {"i": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
 _REALS = {"float": ctypes.c_float, "double": ctypes.c_double}

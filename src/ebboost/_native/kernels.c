@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 10; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 12; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -370,46 +370,85 @@ DEFINE_WIDE(ebboost_wide_double, double)
 DEFINE_AROUND(ebboost_around_float, float)
 DEFINE_AROUND(ebboost_around_double, double)
 
-/* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
-   1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times weight_i, is no
-   longer than `target`. The loops do all that can be done in passing, so that every vector is read once, and add up in eight
-   sums, as one addition would wait for the last. Returns the iterations made, and the length reached. */
+/* Solves P'LDL'P z = right: `value` holds the strictly lower triangle of L by columns from `start`, `inverse` is 1/D, and row k
+   of L belongs to node order[k]. `v` is work space. Columns of a factor end with the same rows as the next ones, so that what
+   they read is in the nearest cache. */
+PUBLIC void ebboost_factor_solve(int64_t n, const int32_t *restrict start, const int32_t *restrict row,
+                                 const double *restrict value, const double *restrict inverse, const int32_t *restrict order,
+                                 const double *restrict right, double *restrict z, double *restrict v) {
+    for (int64_t k = 0; k < n; k++) v[k] = right[order[k]];
+    for (int64_t k = 0; k < n; k++) {
+        const double known = v[k];
+        for (int32_t e = start[k]; e < start[k + 1]; e++) v[row[e]] -= value[e] * known;
+    }
+    for (int64_t k = n - 1; k >= 0; k--) {
+        double sums[4] = {0};
+        int32_t e = start[k];
+        for (; e + 4 <= start[k + 1]; e += 4)
+            for (int i = 0; i < 4; i++) sums[i] += value[e + i] * v[row[e + i]];
+        for (; e < start[k + 1]; e++) sums[0] += value[e] * v[row[e]];
+        v[k] = v[k] * inverse[k] - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        z[order[k]] = v[k];
+    }
+}
+
+/* Conjugate gradients for (diag(diagonal) - A) z = right, all in the new order. Preconditioned by the diagonal, `inverse` being
+   1/diagonal, or, if `factored`, by the factor of a matrix near this one: S L^-T D^-1 L^-1 S, S = diag(inverse), with its arguments
+   as above and two vectors of work space. Enters with residual = right and starts from z = 0, leaves when the residual, each
+   entry times weight_i, is no longer than `target`. The loops do all that can be done in passing, so that every vector is read
+   once, and add up in eight sums, as one addition would wait for the last. Returns the iterations made, and the length reached.
+   `near` solves (diag(matrix) - c R A R) out = right, which are in the order of the nodes, as a system in R z: share is 1/(c r^2),
+   weight is c r, and near is the diagonal of the matrix that the factor is of, all three in the new order. */
 static INLINE double total(const double *sum) {
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
+
+#define FACTOR                                                                                                          \
+    const int32_t *restrict first, const int32_t *restrict below, const double *restrict value,                         \
+        const double *restrict pivot, const int32_t *restrict order, double *restrict solved, double *restrict work
 
 #define DEFINE_SOLVE(NAME, SUMS, INDEX)                                                                                 \
     static INLINE int64_t NAME##_loop(int64_t n, EDGES(double, INDEX), const double *restrict diagonal,                 \
                                       const double *restrict inverse, const double *restrict weight, double target,     \
                                       int64_t most, double *restrict z, double *restrict residual,                      \
                                       double *restrict direction, double *restrict image, double *restrict reached,     \
-                                      int weighted) {                                                                   \
-        double products[8] = {0}, lengths[8] = {0};                                                                     \
+                                      FACTOR, int weighted, int factored) {                                             \
+        double products[8] = {0}, lengths[8] = {0}, last = 0;                                                           \
         for (int64_t i = n; i % 8; i++) residual[i] = 0; /* a solve that overflowed has left NaN here */                \
         for (int64_t i = 0; i < n; i += 8)                                                                              \
             for (int k = 0; k < 8; k++) {                                                                               \
                 const double r = residual[i + k], weighed = r * weight[i + k];                                          \
-                z[i + k] = 0;                                                                                           \
-                direction[i + k] = r * inverse[i + k];                                                                  \
-                products[k] += r * direction[i + k];                                                                    \
+                z[i + k] = direction[i + k] = 0;                                                                        \
+                products[k] += r * (r * inverse[i + k]);                                                                \
                 lengths[k] += weighed * weighed;                                                                        \
             }                                                                                                           \
         double product = total(products), length = total(lengths);                                                      \
         int64_t done = 0;                                                                                               \
         for (; done < most && sqrt(length) > target; done++) {                                                          \
-            double curvatures[8] = {0};                                                                                      \
+            double curvatures[8] = {0};                                                                                 \
+            if (factored) {                                                                                             \
+                for (int64_t i = 0; i < n; i++) image[i] = inverse[i] * residual[i];                                    \
+                ebboost_factor_solve(n, first, below, value, pivot, order, image, solved, work);                        \
+                for (int k = 0; k < 8; k++) products[k] = 0;                                                            \
+                for (int64_t i = 0; i < n; i += 8)                                                                      \
+                    for (int k = 0; k < 8; k++) products[k] += image[i + k] * solved[i + k];                            \
+                product = total(products);                                                                              \
+            }                                                                                                           \
+            const double *restrict scaled = factored ? solved : residual;                                               \
+            const double turn = last > 0 ? product / last : 0;                                                          \
+            for (int64_t i = 0; i < n; i++) direction[i] = scaled[i] * inverse[i] + turn * direction[i];                \
             int64_t r = 0;                                                                                              \
             if (size) ebboost_double_shared(0, n, size, direction);                                                     \
-            for (int64_t first = 0; first < n; first += WINDOW) {                                                       \
-                const int64_t last = first + WINDOW < n ? first + WINDOW : n;                                           \
-                r = SUMS##_sums(first, last, r, PASSED, direction, image, weighted);                                     \
-                for (int64_t i = first; i < last; i += 8)                                                               \
+            for (int64_t from = 0; from < n; from += WINDOW) {                                                          \
+                const int64_t to = from + WINDOW < n ? from + WINDOW : n;                                               \
+                r = SUMS##_sums(from, to, r, PASSED, direction, image, weighted);                                       \
+                for (int64_t i = from; i < to; i += 8)                                                                  \
                     for (int k = 0; k < 8; k++) {                                                                       \
                         image[i + k] = diagonal[i + k] * direction[i + k] - image[i + k];                               \
-                        curvatures[k] += direction[i + k] * image[i + k];                                                    \
+                        curvatures[k] += direction[i + k] * image[i + k];                                               \
                     }                                                                                                   \
             }                                                                                                           \
-            const double curvature = total(curvatures), step = curvature > 0 ? product / curvature : 0, last = product;                     \
+            const double curvature = total(curvatures), step = curvature > 0 ? product / curvature : 0;                 \
             for (int k = 0; k < 8; k++) products[k] = lengths[k] = 0;                                                   \
             for (int64_t i = 0; i < n; i += 8)                                                                          \
                 for (int k = 0; k < 8; k++) {                                                                           \
@@ -419,9 +458,7 @@ static INLINE double total(const double *sum) {
                     products[k] += left * (left * inverse[i + k]);                                                      \
                     lengths[k] += weighed * weighed;                                                                    \
                 }                                                                                                       \
-            product = total(products), length = total(lengths);                                                         \
-            const double turn = last > 0 ? product / last : 0;                                                          \
-            for (int64_t i = 0; i < n; i++) direction[i] = residual[i] * inverse[i] + turn * direction[i];              \
+            last = product, product = total(products), length = total(lengths);                                         \
         }                                                                                                               \
         *reached = sqrt(length);                                                                                        \
         return done;                                                                                                    \
@@ -429,11 +466,25 @@ static INLINE double total(const double *sum) {
     PUBLIC int64_t NAME(int64_t n, EDGES(double, INDEX), const double *diagonal, const double *inverse,                 \
                         const double *weight, double target, int64_t most, double *z, double *residual,                 \
                         double *direction, double *image, double *reached) {                                            \
-        if (w)                                                                                                          \
-            return NAME##_loop(n, PASSED, diagonal, inverse, weight, target, most, z, residual, direction, image,        \
-                               reached, 1);                                                                             \
-        return NAME##_loop(n, PASSED, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, 0);\
+        if (w) return NAME##_loop(n, PASSED, SYSTEM, 0, 0, 0, 0, 0, 0, 0, 1, 0);                                        \
+        return NAME##_loop(n, PASSED, SYSTEM, 0, 0, 0, 0, 0, 0, 0, 0, 0);                                               \
+    }                                                                                                                   \
+    PUBLIC int64_t NAME##_near(int64_t n, const int32_t *nodes, EDGES(double, INDEX), const double *right,              \
+                               const double *matrix, const double *near, const double *share, const double *weight,     \
+                               double target, int64_t most, double *out, double *diagonal, double *inverse, double *z,  \
+                               double *residual, double *direction, double *image, double *reached, FACTOR) {           \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            diagonal[i] = matrix[nodes[i]] * share[i];                                                                  \
+            inverse[i] = sqrt(near[i] / diagonal[i]);                                                                   \
+            residual[i] = right[nodes[i]] / weight[i];                                                                  \
+        }                                                                                                               \
+        const int64_t done = w ? NAME##_loop(n, PASSED, SYSTEM, PASSED_FACTOR, 1, 1)                                    \
+                               : NAME##_loop(n, PASSED, SYSTEM, PASSED_FACTOR, 0, 1);                                   \
+        for (int64_t i = 0; i < n; i++) out[nodes[i]] = z[i] * (share[i] * weight[i]);                                  \
+        return done;                                                                                                    \
     }
+#define SYSTEM diagonal, inverse, weight, target, most, z, residual, direction, image, reached
+#define PASSED_FACTOR first, below, value, pivot, order, solved, work
 
 DEFINE_SOLVE(ebboost_solve_16, ebboost_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebboost_solve_32, ebboost_double_narrow_32, int32_t)
@@ -671,65 +722,4 @@ PUBLIC void ebboost_selected_inverse(int64_t n, const int32_t *restrict start, c
         }
         diagonal[order[k]] = variance;
     }
-}
-
-/* Solves P'LDL'P z = right: `value` holds the strictly lower triangle of L by columns from `start`, `inverse` is 1/D, and row k
-   of L belongs to node order[k]. `v` is work space. Columns of a factor end with the same rows as the next ones, so that what
-   they read is in the nearest cache. */
-PUBLIC void ebboost_factor_solve(int64_t n, const int32_t *restrict start, const int32_t *restrict row,
-                                 const double *restrict value, const double *restrict inverse, const int32_t *restrict order,
-                                 const double *restrict right, double *restrict z, double *restrict v) {
-    for (int64_t k = 0; k < n; k++) v[k] = right[order[k]];
-    for (int64_t k = 0; k < n; k++) {
-        const double known = v[k];
-        for (int32_t e = start[k]; e < start[k + 1]; e++) v[row[e]] -= value[e] * known;
-    }
-    for (int64_t k = n - 1; k >= 0; k--) {
-        double sums[4] = {0};
-        int32_t e = start[k];
-        for (; e + 4 <= start[k + 1]; e += 4)
-            for (int i = 0; i < 4; i++) sums[i] += value[e + i] * v[row[e + i]];
-        for (; e < start[k + 1]; e++) sums[0] += value[e] * v[row[e]];
-        v[k] = v[k] * inverse[k] - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
-        z[order[k]] = v[k];
-    }
-}
-
-/* Conjugate gradients for (diag(diagonal) - strength R A R) z = right, R = diag(root), preconditioned by the factor of a matrix
-   with another diagonal: S L^-T D^-1 L^-1 S, S = diag(scale), with `scale` the root of the ratio of that diagonal to this one.
-   Enters with residual = right, leaves when the residual is no longer than `target`, with its length in `reached`. */
-PUBLIC void ebboost_near_solve(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
-                               const double *restrict weight, const double *restrict root, const double *restrict diagonal,
-                               double strength, const int32_t *restrict first, const int32_t *restrict row,
-                               const double *restrict value, const double *restrict inverse, const int32_t *restrict order,
-                               const double *restrict scale, double target, int64_t most, double *restrict z,
-                               double *restrict residual, double *restrict direction, double *restrict image,
-                               double *restrict solved, double *restrict work, double *restrict reached) {
-    double last = 0, length = 0;
-    for (int64_t i = 0; i < n; i++) z[i] = direction[i] = 0, length += residual[i] * residual[i];
-    for (int64_t done = 0; done < most && sqrt(length) > target; done++) {
-        double product = 0, curvature = 0;
-        for (int64_t i = 0; i < n; i++) image[i] = scale[i] * residual[i];
-        ebboost_factor_solve(n, first, row, value, inverse, order, image, solved, work);
-        for (int64_t i = 0; i < n; i++) product += image[i] * solved[i];
-        const double turn = last > 0 ? product / last : 0;
-        for (int64_t i = 0; i < n; i++) {
-            direction[i] = scale[i] * solved[i] + turn * direction[i];
-            solved[i] = root[i] * direction[i];
-        }
-        for (int64_t i = 0; i < n; i++) {
-            double sum = 0;
-            for (int32_t e = start[i]; e < start[i + 1]; e++) sum += weight[e] * solved[column[e]];
-            image[i] = diagonal[i] * direction[i] - strength * root[i] * sum;
-            curvature += direction[i] * image[i];
-        }
-        const double step = curvature > 0 ? product / curvature : 0;
-        last = product, length = 0;
-        for (int64_t i = 0; i < n; i++) {
-            z[i] += step * direction[i];
-            residual[i] -= step * image[i];
-            length += residual[i] * residual[i];
-        }
-    }
-    *reached = sqrt(length);
 }

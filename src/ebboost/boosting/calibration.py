@@ -1,4 +1,4 @@
-"""Calibration: temperature and exponent of the scores of classes, shift of those of logarithms."""
+"""Calibration: temperature, exponent and damping of scores of classes, shift of logarithms."""
 
 from typing import NamedTuple
 
@@ -20,26 +20,40 @@ TEMPERATURES = (0.7, 5.0)
 # .0006 of these.
 EXPONENTS = (-0.9, 1.0)
 EXPONENT_DEVIATION = 0.5
+# Bounds of the damping of three classes and more, and standard deviation of its normal prior, as of
+# the exponent. Beyond 1 a class could fall behind one of lower probability. Log-loss at test nodes
+# without and with it, means of 3 to 6 draws of 1 500 or 2 000 labels: walls of Lucas 1.0021, 1.0018
+# (by rules 1.0475, 1.0458; 15 000 labels .9717, .9702), fifths of House .8622, .8600, of elect80
+# 1.1691, 1.1657, tenths of County 1.8468, 1.8386, Coauthor-CS .1567, .1541.
+DAMPINGS = (-1.0, 1.0)
+DAMPING_DEVIATION = 0.5
 # Largest shift of scores with a logarithmic link.
 MAX_SHIFT = 1.0
 
 
 class Calibration(NamedTuple):
-    """From scores to those whose link is predicted: s·(1 + r)^exponent/temperature + shift.
+    """From scores to those whose link is predicted: u = s·(1 + r)^exponent/temperature + shift.
 
-    r is the size of a node's log-odds, the root mean square of its scores less their mean.
+    r is the size of a node's log-odds, the root mean square of its scores less their mean. Of three
+    classes and more, damping·softmax(u) is taken off u: the class chosen among many is one whose
+    score errs upwards, and damping lowers its probability.
     """
 
     temperature: float = 1.0
     exponent: float = 0.0
     shift: float = 0.0
+    damping: float = 0.0
 
     def apply(self, scores: Array) -> Array:
         """Return the calibrated scores."""
-        if self.exponent == 0.0:
-            return scores / self.temperature + self.shift
-        factor = (1.0 + score_size(scores)) ** self.exponent / self.temperature
-        return scores * factor + self.shift
+        factor: Array | float = 1.0 / self.temperature
+        if self.exponent != 0.0:
+            factor = (1.0 + score_size(scores)) ** self.exponent / self.temperature
+        scores = scores * factor + self.shift
+        if self.damping == 0.0:
+            return scores
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return scores - self.damping * odds / odds.sum(axis=1, keepdims=True)
 
 
 def score_size(scores: Array) -> Array:
@@ -68,22 +82,23 @@ def fit_calibration(scores: Array, loss: Loss, labels: Labels) -> Calibration:
     -------
     Calibration
     """
-    precision = 1.0 / (EXPONENT_DEVIATION**2 * total_rows(scores))
-
+    n_labels = total_rows(scores)
+    precision = np.array([0.0, EXPONENT_DEVIATION**-2, DAMPING_DEVIATION**-2]) / n_labels
     mean_size = float(np.log1p(score_size(scores)).mean())
 
     def calibration(parameters: Array) -> Calibration:
-        exponent = float(parameters[1])
-        return Calibration(float(np.exp(parameters[0] + exponent * mean_size)), exponent)
+        level, exponent, damping = parameters.tolist()
+        return Calibration(float(np.exp(level + exponent * mean_size)), exponent, damping=damping)
 
     def mean_loss(parameters: Array) -> float:
         calibrated = calibration(parameters).apply(scores)
         mean = float(np.average(loss.value(calibrated, labels.target), weights=labels.weight))
-        return mean + 0.5 * precision * float(parameters[1]) ** 2
+        return mean + 0.5 * float((precision * parameters**2).sum())
 
-    bounds = [tuple(np.log(TEMPERATURES)), EXPONENTS]
-    best = minimize(mean_loss, np.zeros(2), method="L-BFGS-B", bounds=bounds)
-    return calibration(best.x) if best.fun < mean_loss(np.zeros(2)) else IDENTITY
+    dampings = DAMPINGS if scores.shape[1] > 2 else (0.0, 0.0)
+    bounds = [tuple(np.log(TEMPERATURES)), EXPONENTS, dampings]
+    best = minimize(mean_loss, np.zeros(3), method="L-BFGS-B", bounds=bounds)
+    return calibration(best.x) if best.fun < mean_loss(np.zeros(3)) else IDENTITY
 
 
 def fit_shift(scores: Array, loss: Loss, labels: Labels) -> Calibration:

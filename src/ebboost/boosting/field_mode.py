@@ -235,7 +235,7 @@ class LikelihoodFieldObjective(Objective):
         return smoothed
 
     def _z(self, point: Iterate) -> Array:
-        return self._split(point.smoothed)[1] + self._remainder
+        return point.cached("z", lambda: self._split(point.smoothed)[1] + self._remainder)
 
     def _predict(self, point: Iterate) -> Array:
         return self.fixed_scores() + self._split(point.smoothed)[0] + self._z(point)
@@ -248,7 +248,7 @@ class LikelihoodFieldObjective(Objective):
         point.cache.clear()
 
     def _labelled_scores(self, point: Iterate) -> Array:
-        return self.labels.rows(self.predict(point))
+        return self._scores_without_field(point) + self.labels.rows(self._z(point))
 
     def _scores_without_field(self, point: Iterate) -> Array:
         propagated = self.labels.rows(self._split(point.smoothed)[0])

@@ -109,7 +109,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")
     calibration_ = learned(
-        "output.calibration", "Temperature and exponent of the scores, see docs/classification.md."
+        "output.calibration", "Temperature, exponent and damping, see docs/classification.md."
     )
     calibration_error_ = learned(
         "calibration_error", "Expected calibration error on the validation nodes."

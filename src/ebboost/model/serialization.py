@@ -364,11 +364,10 @@ def _library_parts() -> dict[str, type]:
 
 def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[Any] | None) -> Output:
     numbers = calibration if calibration is not None else list(IDENTITY)
-    if len(numbers) == 2:  # files written before counts and amounts were calibrated
-        numbers = [*numbers, 0.0]
-    are_numbers = len(numbers) == 3 and all(isinstance(one, float) for one in numbers)
+    numbers = [*numbers, *IDENTITY[len(numbers) :]]  # files of earlier versions have fewer
+    are_numbers = len(numbers) == len(IDENTITY) and all(isinstance(one, float) for one in numbers)
     in_range = are_numbers and 0.0 < numbers[0] < 1e6 and max(map(abs, numbers[1:])) <= 1.0
-    require(in_range, "temperature must be a positive number, an exponent and a shift from -1 to 1")
+    require(in_range, "temperature must be a positive number, others must be from -1 to 1")
     read = Calibration(*numbers)
     if classes is not None:
         return ClassOutput(loss, classes, read)

@@ -163,8 +163,9 @@ def _selection_rows(state: FittedState) -> Rows:
 
 def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
-        temperature, exponent, _ = state.output.calibration
-        rows = [("scores", f"temperature {temperature:.3g}, exponent {exponent:.2g}")]
+        temperature, exponent, _, damping = state.output.calibration
+        scores = f"temperature {temperature:.3g}, exponent {exponent:.2g}"
+        rows = [("scores", f"{scores}, damping {damping:.2g}" if damping else scores)]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))

@@ -5,6 +5,7 @@ each matrix on it costs the arithmetic of its numbers.
 """
 
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 from scipy.sparse.linalg import spilu
 
 from ebboost._native import COMPILED
-from ebboost.data.once import compute_once
+from ebboost.data.once import compute_once, lazy_property
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._ordering import addresses
 
@@ -33,6 +34,9 @@ SAMPLES = (500, 2_000)
 #: fills in: at most .05 for nearest neighbours in the plane, .5 for edges at random. Neighbourhoods
 #: of sparse graphs of this kind are trees, which do not.
 MAX_WIDTH = 0.25
+#: Entries of L, whose diagonal is 1, that a preconditioner leaves out: a fifth to a quarter of them
+#: on the graph of House, where conjugate gradients then take a tenth less time, and as many steps.
+NEGLIGIBLE_ENTRY = 3e-4
 #: Eliminations by sweep; that of None stands for a graph that fills in too much.
 _eliminations: WeakKeyDictionary[object, dict[str, "Elimination | None"]] = WeakKeyDictionary()
 
@@ -69,8 +73,7 @@ class Factor:
         head = (n_nodes, *addresses(*edges, *numbers), matrix.strength)
         COMPILED.ebboost_factorize(*head, *addresses(*result))
         self._lower = (pattern.start, pattern.row, values, inverse, pattern.order)
-        self._edges = (*edges, numbers[0], numbers[2])
-        self._diagonal = numbers[1]
+        self._matrix = matrix
 
     def solve(self, right: Array) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c)."""
@@ -82,24 +85,39 @@ class Factor:
             COMPILED.ebboost_factor_solve(len(right), *addresses(*vectors))
         return solution.reshape(right.shape)
 
+    @lazy_property
+    def _preconditioner(self) -> tuple[NDArray[Any], ...]:
+        """L without negligible entries, 1/D, the order of elimination in that of the layout.
+
+        And what scales M to A: diag(M), 1/(c r²) and c r in the layout.
+        """
+        start, row, values, inverse, order = self._lower
+        layout = self._matrix.sweep.layout(np.dtype(np.float64))
+        weight = self._matrix.strength * self._matrix.root
+        scaling = layout.arrange(self._matrix.diagonal, 1.0 / (weight * self._matrix.root), weight)
+        keep = np.abs(values) > NEGLIGIBLE_ENTRY
+        start = np.concatenate([[0], keep.cumsum()])[start].astype(np.int32)
+        return (start, row[keep], values[keep], inverse, layout.order.position[order], *scaling)
+
     def solve_near(
-        self, matrix: GraphMatrix, right: Array, target: float, max_iterations: int
+        self, diagonal: Array, right: Array, target: float, max_iterations: int
     ) -> tuple[Array, float]:
         """Solve N z = b of shape (n,) for a matrix N that differs from M in its diagonal only.
 
         Conjugate gradients with the preconditioner S M⁻¹ S, S² = diag(M)/diag(N). Also returns the
         length of the residual.
         """
-        n_nodes = len(right)
-        scale = np.sqrt(self._diagonal / matrix.diagonal)
+        *lower, near, share, weight = self._preconditioner
+        layout = self._matrix.sweep.layout(near.dtype)
+        right = np.ascontiguousarray(right)
+        z = np.empty(len(right))
         length = np.zeros(1)
-        z, residual, *work = np.empty((6, n_nodes))
-        residual[:] = right
-        system = (*addresses(*self._edges, matrix.diagonal), matrix.strength)
-        precondition = (*addresses(*self._lower, scale), target, max_iterations)
-        vectors = addresses(z, residual, *work, length)
-        COMPILED.ebboost_near_solve(n_nodes, *system, *precondition, *vectors)
-        return z.copy(), float(length[0])
+        work = layout.work(8, near.dtype)
+        edges = (len(right), layout.order_at, *layout.edges)
+        system = (*addresses(right, diagonal, near, share, weight), target, max_iterations)
+        vectors = addresses(z, *work[:6], length, *lower, *work[6:])
+        getattr(COMPILED, f"ebboost_solve_{layout.bits}_near")(*edges, *system, *vectors)
+        return z, float(length[0])
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of M⁻¹ by the recursion of Takahashi."""

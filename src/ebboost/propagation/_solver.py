@@ -71,7 +71,7 @@ class SparseSolver:
             return self._factor.solve(right)
         is_column = right.size == right.shape[0]
         one_by_one = is_column or self.matrix.sweep.solves_columns
-        if self._near is not None or (one_by_one and self.matrix.strength != 0.0):
+        if one_by_one and self.matrix.strength != 0.0:
             columns = [right.ravel()] if is_column else list(right.T)
             target = np.array([tolerance * max(float(norms(one)), 1e-300) for one in columns])
             solved = list(map(self._one_column, columns, target))
@@ -103,7 +103,9 @@ class SparseSolver:
     def _one_column(self, right: Array, target: float) -> tuple[Array, float]:
         """The system in v = R z, with the weights of A itself: (diag(δ/(c r²)) − A) v = b/(c r)."""
         if self._near is not None:
-            return self._near.solve_near(self.matrix, right, float(target), self.max_iterations)
+            return self._near.solve_near(
+                self.matrix.diagonal, right, float(target), self.max_iterations
+            )
         v, length = self.matrix.sweep.conjugate_gradients(
             right / self._scaled[2], self._scaled, float(target), self.max_iterations
         )

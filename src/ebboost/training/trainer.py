@@ -174,7 +174,8 @@ def count_folds(settings: Settings, n_labels: int, table: Table, has_eval_set: b
             raise ValueError(
                 f"n_folds={n_folds} needs at least {2 * n_folds} labels, got {n_labels}: use fewer."
             )
-        return n_folds
+        holds_out = n_folds == 1 and not has_eval_set
+        return 0 if holds_out and n_labels <= defaults.MIN_LABELS_TO_TRAIN else n_folds
     is_fixed = settings.smoothing != "auto" and settings.labels != "auto"
     if is_fixed or encodes:
         if n_labels >= defaults.MIN_LABELS_TO_HOLD_OUT or has_eval_set:

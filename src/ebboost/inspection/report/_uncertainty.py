@@ -88,7 +88,7 @@ def _calibration(context: Context, held_out: Validation) -> tuple[str, Html]:
     for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True):
         rows.append([percent(s), percent(a), f"{n:,}"])
     text = "Accuracy of the predicted class against its predicted probability at held-out labels. "
-    text += note + "The temperature and the exponent of the scores were fitted on the same labels, "
+    text += note + "The calibration of the scores was fitted on the same labels, "
     text += "so the error on new nodes is slightly larger."
     label = f"Predicted probability against accuracy. {note}"
     return text, chart(plots.calibration, context, label, rows)
