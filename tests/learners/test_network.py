@@ -94,6 +94,24 @@ def test_growers_that_share_inputs_have_the_limits_of_their_own_labels():
     assert np.ptp(one[:100]) == 0.0 < np.ptp(one[100:])
 
 
+@pytest.mark.parametrize(("n_rows", "n_outputs"), [(1, 1), (1500, 1), (1500, 3)])
+def test_scores_of_units_are_their_definition(monkeypatch, n_rows, n_outputs):
+    rng = np.random.default_rng(0)
+    inputs = rng.integers(5, size=(7, 3))
+    coefficients = rng.normal(size=(7, 3)).astype(np.float32)
+    coefficients[2:4, 1:] = 0.0
+    biases = rng.normal(size=7).astype(np.float32)
+    outputs = rng.normal(size=(8, n_outputs)).astype(np.float32)
+    units = Units(inputs, coefficients, biases, outputs)
+    rows = rng.normal(size=(n_rows, 5))
+    hidden = np.maximum((rows[:, inputs] * coefficients).sum(axis=2) + biases, 0.0)
+    expected = np.column_stack([hidden, np.ones(n_rows)]) @ outputs
+    np.testing.assert_allclose(units.scores(rows), expected, atol=1e-12)
+    np.testing.assert_array_equal(units.scores(rows[-1:]), units.scores(rows)[-1:])
+    monkeypatch.setattr("ebboost.learners.units.COMPILED", None)
+    np.testing.assert_allclose(units.scores(rows), expected, atol=1e-12)
+
+
 def test_contributions_are_shapley_values():
     """Against their definition: the mean over all orders in which inputs are revealed."""
     ensemble, table = network(n_rounds=1, n_outputs=1)
@@ -104,7 +122,7 @@ def test_contributions_are_shapley_values():
     def predict(known):
         units = ensemble.units
         masked = np.where(np.isin(np.arange(rows.shape[1]), known), rows, 0.0)
-        return 0.5 * units.weighted(units.hidden(masked, units.directions(n_inputs)))[:, 0]
+        return 0.5 * units.scores(masked)[:, 0]
 
     expected = np.zeros((120, 4))
     expected[:, -1] = predict([])

@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 12
+VERSION = 13
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -41,6 +41,7 @@ _SIGNATURES = {
     "pieces": "ippppippp",
     "paired": "ipppppppppp",
     "along": "ipppdp",
+    "units": "iii" + "pppppp",
     "factor_pattern": "i" + "pppppppp",
     "factorize": "i" + "ppppp" + "d" + "ppppppppppp",
     "selected_inverse": "i" + "pppppppp" + "i" + "pp",

@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 12; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 13; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -622,6 +622,35 @@ PUBLIC void ebboost_along(int64_t n, const double *restrict gradient, const doub
         if (least > 0) lengths[0] += gradient[i] * gradient[i] / (curvature[i] > least ? curvature[i] : least);
     }
     sums[0] = total(gradients), sums[1] = total(curvatures), sums[2] = total(lengths);
+}
+
+/* Scores of n rows by units max(0, a.x + b) of up to three inputs each, those with a coefficient of 0 left out: columns[j * n + i]
+   is input j of row i, weights[k * n_outputs + o] that of unit k for output o, with the constant last, scores[o * n + i] the result. */
+PUBLIC void ebboost_units(int64_t n, int64_t n_units, int64_t n_outputs, const double *restrict columns, const int64_t *restrict inputs,
+                          const float *restrict coefficients, const float *restrict biases, const float *restrict weights,
+                          double *restrict scores) {
+    double hidden[1024];
+    for (int64_t first = 0; first < n; first += 1024) { /* what stays in the nearest cache */
+        const int64_t count = n - first < 1024 ? n - first : 1024;
+        for (int64_t o = 0; o < n_outputs; o++)
+            for (int64_t i = 0; i < count; i++) scores[o * n + first + i] = weights[n_units * n_outputs + o];
+        for (int64_t k = 0; k < n_units; k++) {
+            const double bias = biases[k];
+            for (int64_t i = 0; i < count; i++) hidden[i] = bias;
+            for (int64_t j = 3 * k; j < 3 * k + 3; j++) {
+                const double *restrict input = columns + inputs[j] * n + first;
+                const double coefficient = coefficients[j];
+                if (coefficient != 0)
+                    for (int64_t i = 0; i < count; i++) hidden[i] += coefficient * input[i];
+            }
+            for (int64_t i = 0; i < count; i++) hidden[i] = hidden[i] > 0 ? hidden[i] : 0;
+            for (int64_t o = 0; o < n_outputs; o++) {
+                const double weight = weights[k * n_outputs + o];
+                double *restrict own = scores + o * n + first;
+                for (int64_t i = 0; i < count; i++) own[i] += weight * hidden[i];
+            }
+        }
+    }
 }
 
 /* The pattern of L, P(diag - A)P' = LDL', where row k of L belongs to node order[k] and `position` is its inverse: the parent of

@@ -7,7 +7,7 @@ eight terms.
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from ebboost.learners.units import (
     Float32,
     Scaling,
     Units,
+    blocks,
     shapley_values,
 )
 
@@ -43,7 +44,6 @@ from ebboost.learners.units import (
 # Units go on beyond the last label and forecast a trend: RMSE of Lucas in 1995 and 1996 from labels
 # before .553, constant .341 (trees .328); of later sales of King County .162 and .158.
 BEYOND = 0.05
-BLOCK_ROWS = 1024  # whose units are computed at once: they stay in the processor's cache
 START_ROWS = 512  # at which units may begin
 IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 
@@ -131,12 +131,6 @@ def _spread_rows(rows: Array) -> Array:
     return picked[:, :-1] / picked[:, -1:]
 
 
-def _blocks(n_rows: int) -> Iterator[slice]:
-    """Slices of all rows."""
-    for start in range(0, n_rows, BLOCK_ROWS):
-        yield slice(start, start + BLOCK_ROWS)
-
-
 class NetworkGrower(TreeGrower):
     """Inputs of a table and the units drawn so far."""
 
@@ -188,14 +182,9 @@ class NetworkGrower(TreeGrower):
         if self._limits is None:
             self._limit(self._limits_of(curvature))
         units = self._draw()
-        directions = units.directions(self._rows.shape[1])
-        units = replace(units, outputs=self._solve(units, directions, gradient, curvature))
+        units = replace(units, outputs=self._solve(units, gradient, curvature))
         self._rounds.append(units)
-        result = np.empty(self._shape)
-        rows = np.asarray(self._rows)
-        for block in _blocks(len(self._rows)):
-            result[block] = units.weighted(units.hidden(rows[block], directions))
-        return shard_like(result, self._rows)
+        return shard_like(units.scores(np.asarray(self._rows)), self._rows)
 
     def _draw(self) -> Units:
         """Units without weights, which begin at one of the rows each."""
@@ -217,19 +206,19 @@ class NetworkGrower(TreeGrower):
         biases = of_first_worker(-values[ranks, np.arange(n_units)], self._rows)
         return replace(units, biases=biases.astype(np.float32))
 
-    def _solve(self, units: Units, directions: Array, gradient: Array, curvature: Array) -> Float32:
+    def _solve(self, units: Units, gradient: Array, curvature: Array) -> Float32:
         """Weights of the units and of the bias for each output, by ridge regression."""
         is_used, rows = self._rows_with_curvature(curvature)
         n_weights = self._learner.n_units + 1
         target, weight = newton_target(gradient[is_used], curvature[is_used])
         root = np.sqrt(np.asarray(weight)).astype(np.float32)
         target = (root * np.asarray(target)).astype(np.float32)
-        in_single = directions.astype(np.float32)
+        directions = units.directions(self._rows.shape[1]).astype(np.float32)
         grams = np.zeros((weight.shape[1], n_weights, n_weights))
         right = np.zeros((n_weights, self._shape[1]))
-        for block in _blocks(len(rows)):
+        for block in blocks(len(rows)):
             hidden = np.ones((len(rows[block]), n_weights), dtype=np.float32)
-            hidden[:, :-1] = units.hidden(rows[block], in_single)
+            hidden[:, :-1] = units.hidden(rows[block], directions)
             for number, gram in enumerate(grams):
                 own = slice(None) if len(grams) == 1 else slice(number, number + 1)
                 weighted = hidden * root[block, number, None]
@@ -315,15 +304,14 @@ class NetworkEnsemble(Ensemble):
         n_outputs = self.units.outputs.shape[1]
         rounds = []
         for number, weight in enumerate(self.weights):
-            units = self.units.round(number, self.n_units)
-            rounds.append((weight, units, units.directions(self.scaling.source.size)))
+            rounds.append((weight, self.units.round(number, self.n_units)))
         parts = [np.zeros((0, n_outputs))]
         for block in table.blocks():
-            for start in range(0, block.n_rows, BLOCK_ROWS):
-                rows = self.scaling.transform(block.values[start : start + BLOCK_ROWS])
+            for own in blocks(block.n_rows):
+                rows = self.scaling.transform(block.values[own])
                 scores = np.zeros((len(rows), n_outputs))
-                for weight, units, directions in rounds:
-                    scores += weight * units.weighted(units.hidden(rows, directions))
+                for weight, units in rounds:
+                    scores += weight * units.scores(rows)
                 parts.append(scores)
         return np.concatenate(parts)
 

@@ -1,6 +1,6 @@
 """Random ReLU units of a network: their inputs, values and Shapley values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.special import ndtri
 
+from ebboost._native import COMPILED
 from ebboost.data.sharded import (
     of_all_rows,
     shard_like,
@@ -21,6 +22,7 @@ from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 
 UNIT_COLUMNS = 3
+BLOCK_ROWS = 1024  # whose units are computed at once: they stay in the processor's cache
 MAX_LEVELS = 20  # of a category that have an indicator
 MIN_LEVEL_ROWS = 10
 COLUMNS_AT_ONCE = 16  # whose quantiles are found together, of rows in several workers
@@ -61,7 +63,7 @@ class Scaling:
 
     def transform(self, values: Any) -> Array:
         """Return the inputs of rows, 0 where a number is missing."""
-        result = np.empty((len(values), self.source.size))
+        result = np.empty((len(values), self.source.size), order="F")
         for number, (column, level) in enumerate(zip(self.source, self.level, strict=True)):
             own = np.asarray(values[:, column], dtype=np.float64)
             if level == NUMBER:
@@ -184,15 +186,37 @@ class Units:
         values += self.biases
         return np.maximum(values, 0.0, out=values)
 
-    def weighted(self, hidden: Array) -> Array:
-        """Return the outputs of one round from the values of its units."""
-        return hidden @ self.outputs[:-1].astype(np.float64) + self.outputs[-1]
+    def scores(self, rows: Array) -> Array:
+        """Return the outputs of one round at rows of inputs."""
+        columns = np.ascontiguousarray(rows.T, dtype=np.float64)
+        n_inputs, n_rows = columns.shape
+        result = np.empty((self.outputs.shape[1], n_rows))
+        if COMPILED is not None:
+            sizes = (n_rows, len(self.inputs), len(result))
+            inputs = np.ascontiguousarray(self.inputs, dtype=np.int64)
+            others = (self.coefficients, self.biases, self.outputs)
+            singles = [np.ascontiguousarray(one, dtype=np.float32) for one in others]
+            arrays: tuple[np.ndarray, ...] = (columns, inputs, *singles, result)
+            COMPILED.ebboost_units(*sizes, *(array.ctypes.data for array in arrays))
+            return result.T
+        directions = self.directions(n_inputs)
+        outputs = self.outputs.astype(np.float64)
+        for block in blocks(n_rows):
+            values = self.hidden(columns[:, block].T, directions)
+            result[:, block] = (values @ outputs[:-1] + outputs[-1]).T
+        return result.T
 
     @staticmethod
     def concat(parts: "Sequence[Units]") -> "Units":
         """Return the units of several rounds as one."""
         names = Units.__dataclass_fields__
         return Units(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+
+
+def blocks(n_rows: int) -> Iterator[slice]:
+    """Slices of all rows."""
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield slice(start, start + BLOCK_ROWS)
 
 
 def shapley_values(units: Units, rows: Array) -> list[Array]:
