@@ -5,15 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import ebboost as eb
+from benchmarks.by_hand import neighbors_labels
 from benchmarks.uncertainty import alarms
 
 HOME = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "script", ["robust", "kernels", "serving", "on_disk", "inputs", "densities"]
+    "script", ["robust", "kernels", "serving", "on_disk", "inputs", "densities", "by_hand"]
 )
 def test_every_module_starts(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, "--help"])
@@ -28,6 +31,14 @@ def test_the_script_of_the_figures_starts():
     shown = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert "figures" in shown.stdout
+
+
+def test_labels_of_neighbours_leave_out_the_own_one():
+    graph = eb.Graph.from_edges([0, 0, 1], [1, 2, 2], n_nodes=4)
+    y = np.array([1.0, 2.0, 6.0, 9.0])
+    mean, weight = neighbors_labels(graph, np.array([0, 1]), y, 4)
+    np.testing.assert_array_equal(mean, [2.0, 1.0, 1.5, np.nan])
+    np.testing.assert_array_equal(weight, [1.0, 1.0, 2.0, 0.0])
 
 
 def test_false_alarms_are_counted(capsys):
