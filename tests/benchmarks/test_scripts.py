@@ -16,7 +16,7 @@ HOME = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "script", ["robust", "kernels", "serving", "on_disk", "inputs", "densities", "by_hand"]
+    "script", ["robust", "kernels", "serving", "on_disk", "inputs", "densities"]
 )
 def test_every_module_starts(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, "--help"])
