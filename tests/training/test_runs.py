@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.boosting import field_mode
+from ebboost.boosting.field_mode import posterior_mode
 from ebboost.data.labels import Labels
 from ebboost.training.defaults import Task
 from ebboost.training.problem import LabelFolds
-from ebboost.training.runs import early_stopping
+from ebboost.training.runs import Runner, early_stopping
+from tests.problems import homophilous
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,35 @@ def test_members_have_seeds_of_their_own():
     assert len(trees) == sum(m.state_.rounds)
     splits = [tree["tree_structure"].get("split_feature") for tree in trees]
     assert splits[: m.state_.rounds[0]] != splits[m.state_.rounds[0] :]
+
+
+@pytest.mark.parametrize("selection", ["search", "thorough"])
+def test_candidates_share_the_first_mode_of_their_field(selection, monkeypatch):
+    X, y, graph = homophilous(200)
+    counts = np.random.default_rng(0).poisson(np.exp(0.5 * (y - y.mean())))
+    settings = {"loss": "poisson", "selection": selection, "n_folds": 2, "random_state": 0}
+
+    def fit():
+        calls = []
+
+        def counted(*arguments):
+            calls.append(arguments)
+            return posterior_mode(*arguments)
+
+        monkeypatch.setattr(field_mode, "posterior_mode", counted)
+        return eb.EBBSRegressor(5, **settings).fit(X, counts, graph=graph), len(calls)
+
+    shared, n_shared = fit()
+    build = Runner._build
+
+    def forget(self, *arguments):
+        self.first_modes.clear()
+        return build(self, *arguments)
+
+    monkeypatch.setattr(Runner, "_build", forget)
+    separate, n_separate = fit()
+    np.testing.assert_array_equal(shared.predict(), separate.predict())
+    assert n_shared < n_separate
 
 
 class Watcher(eb.Callback):

@@ -191,6 +191,7 @@ class LikelihoodFieldObjective(Objective):
         penalty: float,
         field: FieldPosterior,
         offset: Array | None = None,
+        first_mode: Array | None = None,
     ) -> None:
         self.field = field
         self._n_gradients = 0
@@ -202,7 +203,11 @@ class LikelihoodFieldObjective(Objective):
         curvature = float(np.mean(self._loss_curvature(self.start()))) or 1.0
         self.tolerance = max(training_tolerance(field, curvature), RESPONSE_TOLERANCE)
         start = np.broadcast_to(self.fixed_scores(labels.nodes), labels.target.shape)
-        self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance**2)
+        if first_mode is None:
+            first_mode = posterior_mode(field, loss, start, labels.target, self.tolerance**2)
+        self._remainder = first_mode
+        #: z before the first tree, which other objectives with the same field and labels share.
+        self.first_mode = first_mode
         field.factorize(self._loss_curvature(self.start()))
 
     @property

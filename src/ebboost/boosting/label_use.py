@@ -21,12 +21,14 @@ def objective_for(
     penalty: float,
     seed: int,
     offset: Array | None = None,
+    first_mode: Array | None = None,
 ) -> Objective:
     """Return the objective for a use of labels; None trains on the meta-loss (7) as it stands.
 
     The latent field needs a graph, otherwise (7) is used too. ``seed`` draws the masks of
     :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need the squared
     error and edges of positive weight. ``offset`` is added to the scores of the nodes.
+    ``first_mode`` is that of another objective with the same field, loss and labels.
     """
     if isinstance(label_use, MaskedLabels):
         if not isinstance(operator, PropagationOperator):
@@ -41,8 +43,8 @@ def objective_for(
             raise ValueError(
                 "labels='leave-one-out' needs relations of positive strength; use labels='field'."
             )
-        objective: type[FieldObjective | LikelihoodFieldObjective] = LikelihoodFieldObjective
-        if type(loss) is SquaredError:
-            objective = LeaveOneOutObjective if label_use.leave_one_out else FieldObjective
-        return objective(operator, loss, labels, validation, penalty, field, offset)
+        arguments = (operator, loss, labels, validation, penalty, field, offset)
+        if type(loss) is not SquaredError:
+            return LikelihoodFieldObjective(*arguments, first_mode)
+        return (LeaveOneOutObjective if label_use.leave_one_out else FieldObjective)(*arguments)
     return Objective(operator, loss, labels, validation, penalty, offset)

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, StopBehind
 from ebboost.boosting.causal_field import causal_mode
+from ebboost.boosting.field_mode import LikelihoodFieldObjective
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, BoostingResult, boost
@@ -121,6 +122,7 @@ def build_run(
     candidate: Candidate,
     fold: int,
     others: Sequence[CandidateFeatures] = (),
+    first_mode: Array | None = None,
 ) -> CandidateRun:
     """Bin the features of a candidate, or share those of ``others``, and set up its objective."""
     settings = problem.settings
@@ -164,7 +166,7 @@ def build_run(
     on_device = (backend.labels(training), backend.labels(validation))
     use = (candidate.labels, graph, operator, problem.output.loss)
     offset = None if problem.offset is None else backend.to_device(problem.offset)
-    objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
+    objective = objective_for(*use, *on_device, settings.penalty, seed, offset, first_mode)
     if earlier is not None:
         objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
@@ -226,6 +228,8 @@ class Runner:
     interrupt: Interrupt
     features: list[CandidateFeatures] = field(default_factory=list)
     models: dict[tuple[str, int], FoldModel] = field(default_factory=dict)
+    #: Modes of the field last trained with, before any tree, which its candidates share.
+    first_modes: dict[tuple[int, str, str, int], Array] = field(default_factory=dict)
     prefix: str = ""  # of names in ``models``, which runners with other settings share
 
     def __post_init__(self) -> None:
@@ -360,7 +364,13 @@ class Runner:
     def _build(self, candidate: Candidate, fold: int) -> CandidateRun:
         # Categories that are encoded with the labels differ from fold to fold.
         shared = [one for one in self.features if one.pipeline.encoder is None]
-        run = build_run(self.problem, self.backend, candidate, fold, shared)
+        field = (self.problem.seed, repr(candidate.labels), repr(self.problem.output.loss))
+        first_mode = self.first_modes.get((*field, fold))
+        run = build_run(self.problem, self.backend, candidate, fold, shared, first_mode)
+        if isinstance(run.objective, LikelihoodFieldObjective):
+            for key in [one for one in self.first_modes if one[:-1] != field]:
+                del self.first_modes[key]
+            self.first_modes[*field, fold] = run.objective.first_mode
         if not any(one.settings == run.features.settings for one in shared):
             self.features.append(run.features)
         return run
