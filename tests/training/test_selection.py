@@ -162,7 +162,7 @@ def test_only_folds_that_both_candidates_have_are_compared():
 class Scripted(Runner):
     """A runner whose models have given errors, by name of the candidate."""
 
-    def _train(self, run, fold, rival=None):
+    def _train(self, run, fold, rival, abandoned):
         target = self.problem.labels.held_out(fold).target[:, 0]
         noise = np.random.default_rng(fold).normal(size=target.size)
         error = self.errors[run.features.candidate.name]

@@ -152,8 +152,7 @@ def build_run(
         table = pipeline.transform(problem.table, problem.graph)
     else:
         pipeline = candidate.pipeline()
-        in_memory = not (problem.table.is_sparse or problem.table.on_disk)
-        if problem.coordinates is not None and in_memory:
+        if problem.coordinates and not (problem.table.is_sparse or problem.table.on_disk):
             pipeline.rotation = problem.coordinates.rotation
         table = pipeline.fit_transform(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed
@@ -163,10 +162,10 @@ def build_run(
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
-    on_device = (backend.labels(training), backend.labels(validation))
     use = (candidate.labels, graph, operator, problem.output.loss)
+    labels = (backend.labels(training), backend.labels(validation))
     offset = None if problem.offset is None else backend.to_device(problem.offset)
-    objective = objective_for(*use, *on_device, settings.penalty, seed, offset, first_mode)
+    objective = objective_for(*use, *labels, settings.penalty, seed, offset, first_mode)
     if earlier is not None:
         objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
@@ -272,19 +271,21 @@ class Runner:
         needs_one = not any(other == name for other, _ in self.models)
 
         ready = threading.Event()  # the first model has made the bins that all share
+        abandoned = Interrupt()  # of models that are no longer needed
 
         def train(fold: int) -> None:
             is_first = fold == folds[0]
             if not is_first:
                 ready.wait()
             try:
-                if self.interrupt.is_set and not (needs_one and is_first):
+                is_late = self.interrupt.is_set and not (needs_one and is_first)
+                if is_late or abandoned.is_set:
                     return
                 with self._building:
                     run = self._build(candidate, fold)
             finally:
                 ready.set()
-            self.models[name, fold] = self._train(run, fold, rivals.get(fold))
+            self.models[name, fold] = self._train(run, fold, rivals.get(fold), abandoned)
 
         learner = as_learner(self.problem.settings.learner).name
         # Products of matrices are small: threads of theirs would wait for each other.
@@ -304,13 +305,16 @@ class Runner:
                     elif fold in folds:
                         train(fold)
                     if (name, fold) not in self.models or not goes_on(fold):
+                        abandoned.is_set = True
+                        wanted = wanted[: wanted.index(fold) + 1]
                         break
             finally:
                 if pool is not None:
                     pool.shutdown(cancel_futures=True)
-        for fold in folds:  # in their order, whichever was ready first
-            if (name, fold) in self.models:
-                self.models[name, fold] = self.models.pop((name, fold))
+        for fold in jobs:  # in their order, whichever was ready first; without those abandoned
+            model = self.models.pop((name, fold), None)
+            if model is not None and fold in wanted:
+                self.models[name, fold] = model
 
     def models_of(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by the number of their fold."""
@@ -343,11 +347,6 @@ class Runner:
         problem = replace(self.problem, settings=settings)
         replace(self, problem=problem).train(candidate, numbers)
 
-    def drop(self, candidate: Candidate, folds: Iterable[int]) -> None:
-        """Forget models that would not have been trained one after another."""
-        for fold in folds:
-            self.models.pop((self.prefix + candidate.name, fold), None)
-
     def discard(self, candidate: Candidate) -> None:
         """Free the trees of a candidate that cannot be selected any more."""
         for fold, model in self.models_of(candidate).items():
@@ -375,7 +374,9 @@ class Runner:
             self.features.append(run.features)
         return run
 
-    def _train(self, run: CandidateRun, fold: int, rival: FoldModel | None = None) -> FoldModel:
+    def _train(
+        self, run: CandidateRun, fold: int, rival: FoldModel | None, abandoned: Interrupt
+    ) -> FoldModel:
         start = time.perf_counter()
         candidate = run.features.candidate
         history = History()
@@ -387,7 +388,7 @@ class Runner:
                 least = min(rival.history["validation"])
                 watchers.append(StopBehind(least, stopping.n_iter_no_change))
         states: Sequence[dict[str, Any]] = ()
-        after: list[Callback] = [self.interrupt]
+        after: list[Callback] = [self.interrupt, abandoned]
         session = self.session
         if session is not None:
             if not self.models and session.candidate is None:

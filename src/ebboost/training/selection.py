@@ -359,7 +359,6 @@ class Search:
             self._train(current, range(n_folds))
             others = range(n_common, n_folds)
             self.comparing.train(candidate, others, self.models(current), goes_on)
-        self.comparing.drop(candidate, range(len(results), n_folds))
         result = results[-1]
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
