@@ -10,39 +10,64 @@ from sklearn.utils.extmath import randomized_svd
 
 import ebboost as eb
 from ebboost.backends.dask.sharding import Partition, shard_graph
-from ebboost.data.spectral import spectral_columns, spectral_vectors
+from ebboost.data.spectral import spectral_columns, spectral_vectors, unit_of_weights
 from tests.backends.dask.threads import in_threads
 from tests.strategies import graphs
 
 FIXED = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_folds": 1, "random_state": 0}
 
 
-def dense(graph):
+def dense(graph, normalized):
     adjacency = abs(graph.adjacency.toarray())
+    if not normalized:
+        return adjacency
     scale = 1.0 / np.sqrt(np.where(adjacency.sum(1) > 0, adjacency.sum(1), 1.0))
     return scale[:, None] * adjacency * scale
 
 
-@given(graphs(), st.integers(1, 4))
+@given(graphs(), st.integers(1, 5))
 @settings(max_examples=25)
-def test_columns_are_the_normalized_adjacency_times_singular_vectors(graph, n_components):
+def test_columns_are_two_matrices_times_their_singular_vectors(graph, n_components):
     vectors = spectral_vectors(graph, n_components, 0)
-    expected = dense(graph) @ vectors
-    np.testing.assert_allclose(spectral_columns(graph, vectors), expected, atol=1e-6)
-    # As many as the graph has singular values; columns of 0 for others.
-    singular = np.linalg.svd(dense(graph), compute_uv=False)[: vectors.shape[1]]
-    is_some = (singular > 1e-6).astype(float)
-    np.testing.assert_allclose(vectors.T @ vectors, np.diag(is_some), atol=1e-4)
-    # Products with Â make the leading ones converge; the last have singular values close to others.
-    reached = np.linalg.norm(expected, axis=0)
-    assert (reached <= singular + 1e-5).all()
-    assert (reached >= 0.9 * singular - 1e-5).all()
+    columns = spectral_columns(graph, vectors)
+    n_first = -(-vectors.shape[1] // 2)
+    halves = [(True, slice(n_first)), (False, slice(n_first, None))]
+    for normalized, own in halves:
+        matrix = dense(graph, normalized)
+        unit = 1.0 if normalized else unit_of_weights(graph)
+        expected = matrix / unit @ (unit * vectors[:, own])
+        np.testing.assert_allclose(columns[:, own], expected, atol=1e-6)
+        matrix /= unit
+        size = np.abs(matrix).max(initial=1.0)
+        # As many as the matrix has singular values; columns of 0 for others.
+        singular = np.linalg.svd(matrix, compute_uv=False)[: expected.shape[1]]
+        is_some = (singular > 1e-6 * size).astype(float)
+        gram = unit * vectors[:, own].T @ (unit * vectors[:, own])
+        np.testing.assert_allclose(gram, np.diag(is_some), atol=1e-4)
+        # Products make the leading ones converge; the last have singular values close to others.
+        reached = np.linalg.norm(expected, axis=0)
+        assert (reached <= singular + 1e-5 * size).all()
+        assert (reached >= 0.9 * singular - 1e-5 * size).all()
 
 
 def test_vectors_are_those_of_the_randomized_decomposition_of_scikit_learn():
     graph = eb.Graph.build_knn(np.random.default_rng(0).random((300, 2)), k=5)
-    expected = randomized_svd(dense(graph), 6, n_oversamples=8, n_iter=7, random_state=3)[2].T
-    np.testing.assert_allclose(spectral_vectors(graph, 6, 3), expected, atol=1e-6)
+    seeds = np.random.RandomState(3).randint(np.iinfo(np.int32).max, size=2)
+    expected = [
+        randomized_svd(dense(graph, own), 6, n_oversamples=8, n_iter=7, random_state=seed)[2].T
+        for own, seed in zip((True, False), seeds, strict=True)
+    ]
+    expected[1] /= unit_of_weights(graph)
+    assert graph.degrees.mean() < unit_of_weights(graph) <= 2.0 * graph.degrees.mean()
+    np.testing.assert_allclose(spectral_vectors(graph, 12, 3), np.hstack(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+def test_columns_do_not_depend_on_the_unit_of_the_weights(unit):
+    graph = eb.Graph.build_knn(np.random.default_rng(0).random((100, 2)), k=5)
+    scaled = eb.Graph.from_scipy(graph.adjacency * unit)
+    columns = [spectral_columns(one, spectral_vectors(one, 6, 0)) for one in (graph, scaled)]
+    np.testing.assert_array_equal(*columns)
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -172,9 +172,10 @@ class NeighborFeatures(_GraphTransformer):
 class SpectralFeatures(_GraphTransformer):
     """Spectral embedding of the graph as further columns, for any model.
 
-    The columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors: nodes that
-    are connected to the same part of the graph have similar values. They belong to the nodes of
-    the fitted graph; other nodes have no embedding.
+    Half of the columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors:
+    nodes that are connected to the same part of the graph have similar values. The others are AU
+    with those of A itself: nodes that are connected to the same hubs have similar values. They
+    belong to the nodes of the fitted graph; other nodes have no embedding.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Spectral embedding of a graph: columns that say where in the graph a node is.
+"""Spectral embeddings of a graph: columns that say where in the graph a node is.
+
+That of Â = D^{-1/2} A D^{-1/2} tells parts of the graph apart, that of A itself the hubs that a
+node is connected to.
 
 The randomized singular value decomposition of Halko, Martinsson and Tropp (2011), whose products
 with tall matrices are sweeps over the edges and whose other matrices are small, so that the nodes
@@ -27,15 +30,47 @@ MORE_COLUMNS = 8  # than wanted, which make the leading ones converge sooner
 ROWS_AT_ONCE = 1 << 14  # of random numbers
 #: Share of the largest squared singular value, below which one counts as 0.
 LEAST = 1e-13
+#: Smallest mean degree that vectors are divided by, and largest vectors.
+SMALLEST = 1e-300
+LARGEST = 1e38
 
 
 def spectral_vectors(graph: Graph, n_components: int, seed: Seed) -> Vectors:
-    """Return the leading singular vectors V of Â = D^{-1/2} A D^{-1/2} as columns, 0 if of none."""
-    n_nodes = total_rows(graph.degrees)
-    n_components = max(min(n_components, n_nodes - 1), 1)
-    columns = _random_columns(graph, n_components + MORE_COLUMNS, seed)
+    """Return the leading singular vectors of Â as the first half of the columns, and those of A.
+
+    The first half has one more if their number is odd; columns are 0 if a matrix has fewer. Those
+    of A are divided by a power of two near the mean degree: weights may be near the ends of floats.
+    """
+    seeds = check_random_state(seed).randint(np.iinfo(np.int32).max, size=2)
+    n_second = n_components // 2
+    most = max(total_rows(graph.degrees) - 1, 1)
+    first = _Product(graph, True)
+    vectors = _singular_vectors(first, min(n_components - n_second, most), int(seeds[0]))
+    if n_second == 0:
+        return vectors.astype(np.float32)  # as model files store them
+    size = unit_of_weights(graph)
+    others = _singular_vectors(_Product(graph, False, size), min(n_second, most), int(seeds[1]))
+    others = np.clip(others / size, -LARGEST, LARGEST)
+    return np.hstack([vectors, others]).astype(np.float32)
+
+
+def unit_of_weights(graph: Graph) -> float:
+    """Return the power of two next above the mean degree: dividing by it rounds nothing."""
+    exponent = np.frexp(max(float(graph.unsigned.degrees.mean()), SMALLEST))[1]
+    return float(np.ldexp(1.0, exponent))
+
+
+def spectral_columns(graph: Graph, vectors: Vectors) -> Array:
+    """Return Â and A times their vectors; a node that was not fitted has a row of 0 there."""
+    n_first = vectors.shape[1] - vectors.shape[1] // 2
+    halves = (vectors[:, :n_first], vectors[:, n_first:])
+    return np.hstack([_Product(graph, True) @ halves[0], _Product(graph, False) @ halves[1]])
+
+
+def _singular_vectors(product: "_Product", n_components: int, seed: int) -> Array:
+    """The leading singular vectors of a matrix as columns."""
+    columns = _random_columns(product.graph, n_components + MORE_COLUMNS, seed)
     with threadpool_limits(1, user_api="blas"):  # more threads take longer on narrow matrices
-        product = _Normalized(graph)
         for _ in range(N_PRODUCTS):
             columns = _rotated(product @ columns)[0]
         vectors, rotation = _rotated(product @ columns)
@@ -44,29 +79,26 @@ def spectral_vectors(graph: Graph, n_components: int, seed: Seed) -> Vectors:
     left = left[:, ::-1][:, :n_components]
     # The entry that is largest in absolute value is positive.
     is_negative = -left.min(axis=0) > left.max(axis=0)
-    return np.where(is_negative, -vectors, vectors).astype(np.float32)  # as model files store them
+    return np.where(is_negative, -vectors, vectors)
 
 
-def spectral_columns(graph: Graph, vectors: Vectors) -> Array:
-    """Return Â V; a node that was not in the fitted graph has a row of 0 in ``vectors``."""
-    return _Normalized(graph) @ vectors
+class _Product:
+    """Â, whose degrees are those in the parent of a subgraph, or A divided by a number."""
 
-
-class _Normalized:
-    """Â, whose degrees are those in the parent of a subgraph."""
-
-    def __init__(self, graph: Graph) -> None:
-        graph = graph.unsigned
-        self._adjacency = graph.adjacency
-        self._scale = 1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))[:, None]
+    def __init__(self, graph: Graph, normalized: bool, divisor: float = 1.0) -> None:
+        self.graph = graph.unsigned
+        degrees = graph.unsigned.degrees
+        scale = np.sqrt(np.where(degrees > 0, degrees, 1.0))[:, None]
+        self._before = 1.0 / scale if normalized else 1.0 / divisor
+        self._after = 1.0 / scale if normalized else 1.0
 
     def __matmul__(self, columns: NDArray[np.floating]) -> Array:
-        product: Array = self._adjacency @ (self._scale * columns)
-        product *= self._scale
+        product: Array = self.graph.adjacency @ (self._before * columns)
+        product *= self._after
         return product
 
 
-def _random_columns(graph: Graph, n_columns: int, seed: Seed) -> Array:
+def _random_columns(graph: Graph, n_columns: int, seed: int) -> Array:
     """Normal numbers for each node, the same however nodes are divided among workers."""
     random = check_random_state(seed)
     first = rows_before(graph.degrees)
