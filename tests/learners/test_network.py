@@ -11,7 +11,7 @@ from scipy import sparse
 import ebboost as eb
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import shard
-from ebboost.learners.network import NetworkEnsemble
+from ebboost.learners.network import NetworkEnsemble, regression_gains
 from ebboost.learners.units import Scaling, Units
 from tests.backends.dask.threads import in_threads
 from tests.learners.helpers import fitted, problem, start
@@ -52,6 +52,54 @@ def test_weights_of_a_round_solve_the_ridge_regression():
     target = np.where(weight > 0.0, -gradient[:, 0], 0.0)
     expected = hidden @ np.linalg.solve(gram, hidden.T @ target)
     np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
+
+
+def test_gains_are_those_of_weighted_regressions_on_single_units():
+    rng = np.random.default_rng(0)
+    hidden = np.maximum(rng.normal(size=(50, 4)), 0.0)
+    hidden[:, 3] = 2.0  # a constant explains nothing beside the bias
+    target = rng.normal(size=(50, 2))
+    weight = rng.random(50)
+
+    def error(columns):
+        root = np.sqrt(weight)[:, None]
+        fit = np.linalg.lstsq(root * columns, root * target, rcond=None)[0]
+        return float((weight[:, None] * (target - columns @ fit) ** 2).sum())
+
+    ones = np.ones((50, 1))
+    expected = [error(ones) - error(np.column_stack([ones, hidden[:, k]])) for k in range(4)]
+    gains = regression_gains(hidden, target, weight, ones)
+    np.testing.assert_allclose(gains, expected, atol=1e-12)
+
+
+def test_units_of_informative_columns_are_kept_and_drawn_more_often():
+    rng = np.random.default_rng(0)
+    table = TableReader().fit(rng.normal(size=(3000, 20)))
+    grower = start(eb.RandomNetwork(32), table)
+    scores = np.zeros((3000, 1))
+    target = np.abs(table.values[:, [3]])
+    for _ in range(10):
+        scores += 0.3 * grower.grow(scores - target, np.ones((3000, 1)))
+    units = grower.compile([0.3] * 10).units
+    is_informative = ((units.inputs == 3) & (units.coefficients != 0.0)).any(axis=1)
+    first, later = is_informative[:32].mean(), is_informative[32:].mean()
+    assert first > 0.2 and later > first  # one of ten units, if they were drawn at random
+    again = start(eb.RandomNetwork(32), table)
+    again.restore(grower.state())
+    gradient = scores - target
+    ones = np.ones((3000, 1))
+    np.testing.assert_array_equal(again.grow(gradient, ones), grower.grow(gradient, ones))
+
+
+def test_values_that_are_equal_but_for_rounding_have_the_same_input():
+    rng = np.random.default_rng(0)
+    degrees = np.sqrt(rng.integers(1, 6, size=300)) * (1.0 + 1e-8 * rng.normal(size=300))
+    degrees -= np.sqrt(3.0)  # noise around zero, too
+    table = TableReader().fit(degrees[:, None])
+    inputs = Scaling.fit(table).transform(table.values)[:, 0]
+    for level in np.unique(degrees.round(4)):
+        assert np.ptp(inputs[degrees.round(4) == level]) < 1e-4
+    assert np.unique(inputs.round(3)).size == 5
 
 
 def test_inputs_are_constant_beyond_the_rows_with_labels():

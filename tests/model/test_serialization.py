@@ -72,7 +72,8 @@ def test_a_loaded_model_predicts_the_same(tmp_path, kind, learner, graph, column
     for call in ("predict", "predict_proba") if kind is eb.EBBSClassifier else ("predict",):
         assert (getattr(loaded, call)() == getattr(model, call)()).all()
         arguments = {"graph": new_graph}
-        if model.labels_ is not None:
+        members = model.state_.members or [model.state_]
+        if any(one.candidate.labels is not None for one in members):
             arguments["new_labels"] = ([], [])
         assert (
             getattr(loaded, call)(new, **arguments) == getattr(model, call)(new, **arguments)

@@ -27,6 +27,7 @@ MAX_LEVELS = 20  # of a category that have an indicator
 MIN_LEVEL_ROWS = 10
 COLUMNS_AT_ONCE = 16  # whose quantiles are found together, of rows in several workers
 KNOTS = 65  # of the normal scores of a column, at its quantiles
+ROUNDING = 1e-6  # relative error of values that count as equal
 OUTERMOST = 0.002  # rank beyond which normal scores are constant
 NUMBER = -1  # in place of a level
 MISSING = -2
@@ -122,11 +123,26 @@ def _inputs(table: Table, columns: range) -> list[tuple[int, int, Array, Array]]
     return inputs
 
 
-def _doubled_ranks(known: Array, points: Array) -> Array:
-    """Twice the mean rank of each point among sorted values, and how many values equal it."""
-    below = np.searchsorted(known, points, "left")
-    up_to = np.searchsorted(known, points, "right")
+def _doubled_ranks(known: Array, points: Array, width: Array | float = 0.0) -> Array:
+    """Twice the mean rank of each point among sorted values, and how many values equal it.
+
+    Values within the ``width`` of a point are equal to it.
+    """
+    below = np.searchsorted(known, points - width, "left")
+    up_to = np.searchsorted(known, points + width, "right")
     return np.array([below + up_to, up_to - below], dtype=np.float64)
+
+
+def _distinct(points: Array) -> tuple[Array, Array]:
+    """Sorted points that differ by more than rounding, and by how much values equal to one may.
+
+    Ranks of values that are equal but for rounding, such as those of a spectral embedding at nodes
+    of the same degree, would be noise.
+    """
+    size = np.abs(points)
+    width = ROUNDING * (size + 0.1 * np.median(size))
+    is_new = np.append(True, np.diff(points) > width[1:])[: points.size]
+    return points[is_new], width[is_new]
 
 
 def _normal_scores(
@@ -140,8 +156,9 @@ def _normal_scores(
         return []
     shares = np.linspace(0.0, 1.0, KNOTS)
     ranks = [np.rint(shares * (size - 1)).astype(np.int64) + 1 for size in sizes]
-    knots = [np.unique(one) for one in sorted_statistics(known, ranks, like)]
-    doubled = [_doubled_ranks(*pair)[0] for pair in zip(known, knots, strict=True)]
+    distinct = [_distinct(np.unique(one)) for one in sorted_statistics(known, ranks, like)]
+    knots = [points for points, _ in distinct]
+    doubled = [_doubled_ranks(one, *own)[0] for one, own in zip(known, distinct, strict=True)]
     parts = np.split(
         sum_over_workers(np.concatenate(doubled), like), np.cumsum([one.size for one in knots])[:-1]
     )
@@ -170,8 +187,7 @@ class Units:
         result = np.zeros((n_inputs, len(self.inputs)))
         columns = np.arange(len(self.inputs))
         for position in range(UNIT_COLUMNS):
-            entries = (self.inputs[:, position], columns)
-            np.add.at(result, entries, self.coefficients[:, position].astype(np.float64))
+            result[self.inputs[:, position], columns] += self.coefficients[:, position]
         return result
 
     def round(self, number: int, n_units: int) -> "Units":
