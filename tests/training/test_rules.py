@@ -39,6 +39,48 @@ def test_plain_boosting_is_used_where_the_graph_says_nothing(seed):
     assert selected(X, y, graph).best_candidate_ == "none"
 
 
+def points(n_nodes=400):
+    """Points in the unit square, their graph, and a column that neighbours do not share."""
+    rng = np.random.default_rng(0)
+    places = rng.random((n_nodes, 2))
+    graph = eb.Graph.build_knn(places, k=6)
+    return rng.normal(size=(n_nodes, 1)), places, graph
+
+
+def test_scores_are_propagated_only_if_that_lowers_the_loss_of_few_labels():
+    X, places, graph = points()
+    smooth = np.sin(6.0 * places[:, 0])
+    own = selected(X, X[:, 0] + smooth, graph)
+    assert own.best_candidate_.startswith("field(")
+    P = eb.Laplacian(1.0, 2).operator(graph)
+    of_neighbors = selected(X, 4.0 * P.apply(X)[:, 0] + smooth, graph)
+    assert of_neighbors.best_candidate_.startswith("propagation + field(")
+
+
+def test_many_labels_have_one_candidate_without_propagation(monkeypatch):
+    monkeypatch.setattr("ebboost.training.defaults.MANY_LABELS_FROM", 100)
+    X, places, graph = points()
+    model = selected(X, X[:, 0] + np.sin(6.0 * places[:, 0]), graph)
+    assert model.selection_["candidate"] == [model.best_candidate_]
+    assert "propagation" not in model.best_candidate_
+
+
+def test_without_labels_of_neighbours_scores_are_propagated():
+    X, places, graph = points()
+    y = X[:, 0] + np.sin(6.0 * places[:, 0])
+    model = eb.EBBSRegressor.from_preset("fast", labels="none", random_state=0)
+    assert model.fit(X, y, graph=graph).best_candidate_.startswith("propagation")
+
+
+def test_counts_and_their_exposure_can_be_compared():
+    X, graph, rng = hubs()
+    exposure = rng.uniform(1.0, 3.0, len(X))
+    y = rng.poisson(exposure * np.log1p(graph.degrees))
+    model = eb.EBBSRegressor.from_preset("fast", loss="poisson", random_state=0)
+    model.fit(X, y, graph=graph, exposure=exposure)
+    assert "neighbour columns" in model.best_candidate_
+
+
 def test_missing_values_and_categories_do_not_prevent_the_comparison():
     pandas = pytest.importorskip("pandas")
     X, graph, rng = hubs()

@@ -66,13 +66,6 @@ class Parts:
     others: tuple[Candidate, ...] = ()  # averaged with the first, without any comparison
     network_steps: tuple[tuple[str, ...], ...] | None = None  # None: no networks
 
-    @property
-    def by_rules(self) -> Candidate:
-        """The candidate with all optional parts but those that cost most for least gain."""
-        left_out = ("feature_smoothing", "spectral_features", *TREE_PARTS)
-        parts = {name: part for name, part in self.optional.items() if name not in left_out}
-        return named(replace(self.plain, **parts))  # type: ignore[arg-type]
-
     def with_vectors(self, problem: Problem) -> Problem:
         """Return the problem with vectors of the nodes, if spectral columns may be used."""
         features = self.plain.spectral_features or self.optional.get("spectral_features")

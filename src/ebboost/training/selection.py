@@ -170,13 +170,14 @@ class Search:
         return current
 
     def _network(self, trees: Candidate) -> Candidate | None:
-        """The best network with the field of a candidate of trees, if networks are offered."""
+        """The best network with the field of a candidate of trees, if networks are offered.
+
+        Where candidates are compared on some of many folds, only one that is better than trees.
+        """
         steps = self.parts.network_steps
         has_field = isinstance(trees.labels, LatentField | None)
         is_interrupted = self.runner.interrupt.is_set
         if steps is None or not has_field or is_interrupted:
-            return None
-        if not self._can_be_averaged(trees):
             return None
         network = named(replace(self.parts.plain, labels=trees.labels, network=True))
         if self.problem.table.is_sparse:
@@ -184,9 +185,12 @@ class Search:
             if not isinstance(n_vectors, int) or n_vectors == 0:
                 return None
             network = named(replace(trees, network=True, low_rank=n_vectors))
-        if self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO:
+        is_many = self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO
+        if is_many or not self._can_be_averaged(trees):
             self._is_better(network, trees)
-            if self._compared(network, trees).in_errors > defaults.CLEAR:
+            if not self._can_be_averaged(trees):
+                return network if self._is_clearly_better(network, trees) else None
+            if self._is_clearly_better(trees, network):
                 return None
             # Columns that did not help the trees are not tried again, to save time.
             columns = ("neighbor_features", "spectral_features")

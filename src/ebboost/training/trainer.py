@@ -34,7 +34,7 @@ from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.parts import Parts, parts_of
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.relations import choose_strengths
-from ebboost.training.rules import candidate_by_rules
+from ebboost.training.rules import parts_by_rules
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Search
 from ebboost.training.settings import Settings
@@ -235,5 +235,5 @@ def candidate_parts(problem: Problem) -> Parts:
     has_validation = problem.labels.validation(0) is not None
     by_rules = problem.settings.selection == "rules" or not has_validation
     if parts.steps and by_rules and problem.graph is not None:
-        parts = Parts(candidate_by_rules(problem, parts))
+        parts = parts_by_rules(problem, parts)
     return parts
