@@ -1,4 +1,8 @@
-"""Problems and models that several test modules share."""
+"""Problems, models and checks that several test modules share."""
+
+import ast
+import inspect
+import re
 
 import numpy as np
 
@@ -54,3 +58,18 @@ def loss_data(loss, seed, m=30):
     if loss.log_link:
         return scores, rng.poisson(2.0, (m, 1)).astype(float)
     return scores, rng.normal(scale=2.0, size=(m, 1))
+
+
+def documented_defaults(kind):
+    """The defaults that the docstring of a class states, by parameter."""
+    parameters = re.search(
+        r"Parameters\n-+\n(.*?)(\n\n\w+\n-+\n|$)", inspect.getdoc(kind), re.DOTALL
+    )
+    stated = re.findall(r"^(\w+) : .*?(?:default=(.+)|(optional))$", parameters[1], re.MULTILINE)
+    return {name: ast.literal_eval(value) if value else None for name, value, _ in stated}
+
+
+def own_defaults(kind):
+    """The defaults of the parameters of a class."""
+    parameters = inspect.signature(kind).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not one.empty}

@@ -117,9 +117,17 @@ def test_verbose_writes_to_standard_error(capsys):
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("stopping", [eb.EarlyStopping(1), StopBehind(0.0, 1)])
+def test_without_validation_nodes_all_rounds_are_trained(stopping):
+    assert rounds_until_stopped(stopping, [None] * 10) is None
+    last = Iterate(np.zeros((1, 1)), np.zeros((1, 1)))
+    assert stopping.after_training(last) is last
+
+
 def test_n_iter_no_change_must_be_a_positive_integer():
-    with pytest.raises(ValueError, match="n_iter_no_change"):
-        eb.EarlyStopping(0)
+    for number in (0, 1.5):
+        with pytest.raises(ValueError, match="n_iter_no_change"):
+            eb.EarlyStopping(number)
     assert rounds_until_stopped(eb.EarlyStopping(1), [3.0, 2.0, 2.0, 1.0]) == 3
 
 
@@ -188,6 +196,7 @@ def test_a_model_stops_by_the_gain_of_its_last_rounds():
     behind = {gap: StopBehind(losses[-1] - gap, patience=5) for gap in (0.49, 0.51)}
     for gap, callback in behind.items():
         assert rounds_until_stopped(callback, losses) == (None if gap < 0.5 else 11)
+    assert rounds_until_stopped(StopBehind(0.6, 2), [0.5] + [1.0] * 9) is None  # the first was best
 
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
@@ -253,6 +262,9 @@ def test_losses_reach_a_logger_with_rising_steps():
     assert logged[1][1]["model_1/validation"] == m.evals_result_["validation"]["loss"][2]
     with pytest.raises(TypeError, match="log must be called as log"):
         eb.LogMetrics("mlflow")
+    for every in (0, 0.5):
+        with pytest.raises(ValueError, match="every must be an integer >= 1"):
+            eb.LogMetrics(log, every)
 
 
 def test_results_have_the_names_and_the_layout_of_lightgbm():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import ebboost as eb
 from ebboost.boosting import field_mode
@@ -79,6 +80,42 @@ def test_mode_is_that_of_dense_newton_steps(loss, graph, seed):
 
 
 @pytest.mark.parametrize("loss", ALL, ids=repr)
+def test_newton_steps_end_at_the_mode_or_where_no_step_helps(loss, monkeypatch):
+    """A quantile has no derivative at its labels: its gradient does not vanish."""
+    n_steps = []
+    step = FieldEnergy.step
+    monkeypatch.setattr(FieldEnergy, "step", lambda *args: n_steps.append(1) or step(*args))
+    scores, labels, field = problem(loss, random_graph(30, 60))
+    posterior_mode(field, loss, scores, labels.target)
+    assert len(n_steps) <= (18 if isinstance(loss, eb.Quantile) else 11)
+
+
+@pytest.mark.parametrize(("share", "is_corrected"), [(0.02, False), (0.04, True)])
+def test_the_field_is_corrected_where_its_gradient_exceeds_three_percent(share, is_corrected):
+    """Of the gradient of the loss, in the norm of all nodes."""
+    o = objective(eb.Poisson(), random_graph(40, 80))
+    point = at(o, np.zeros((40, 1)))
+    o.minimize_field(point)
+    move = np.random.default_rng(0).normal(size=(40, 1))
+    mode = o._remainder
+
+    def ratio(size):
+        eta = o.fixed_scores() + mode + size * move
+        of_loss = np.zeros_like(eta)
+        nodes = o.labels.nodes
+        of_loss[nodes] = o.labels.weight[:, None] * (np.exp(eta[nodes]) - o.labels.target)
+        of_field = of_loss + o.field.prior.times(mode + size * move)
+        return np.linalg.norm(of_field) / np.linalg.norm(of_loss)
+
+    size = brentq(lambda size: ratio(size) - share, 0.0, 0.5)
+    o._remainder = mode + size * move
+    point.cache.clear()
+    before = o.value(point)
+    o.gradient(point)
+    assert (o.value(point) < before) == is_corrected
+
+
+@pytest.mark.parametrize("loss", ALL, ids=repr)
 @given(graph=graphs(min_nodes=2) | signed_graphs(min_nodes=2), seed=st.integers(0, 1000))
 @settings(max_examples=8, deadline=None)
 def test_no_newton_step_raises_the_energy(loss, graph, seed):
@@ -149,6 +186,30 @@ def test_gradient_at_the_mode_is_that_of_the_energy_without_the_field(loss, grap
     assert rise == pytest.approx((gradient * direction).sum(), rel=0.01, abs=0.01 * size + 1e-6)
 
 
+@pytest.mark.parametrize("loss", [eb.LogLoss(), eb.Poisson(), eb.Huber(0.7)], ids=repr)
+def test_steps_without_a_bound_are_at_most_newton_steps_enlarged_by_the_field(loss):
+    """Along a short tree the parabola of E has its minimum far away."""
+    o = objective(loss, random_graph(20, 40))
+    point = o.start()
+    nodes = o.labels.nodes
+    tree = -1e-3 * o.gradient(point)
+    h = o.labels.weight * loss.curvature(o.predict(point)[nodes], o.labels.target)[:, 0]
+    t = o.operator.apply(tree)
+    system = o.field.prior.csr.toarray()
+    system[nodes, nodes] += h
+    right = np.zeros((20, 1))
+    right[nodes] = h[:, None] * t[nodes]
+    response = np.linalg.solve(system, right)
+    rest = (h[:, None] * t[nodes] * (t - response)[nodes]).sum()
+    slope = (o.gradient(point) * tree).sum()
+    expected = -slope / rest
+    if not loss.majorised:
+        expected = min(expected, (h[:, None] * t[nodes] ** 2).sum() / rest)
+    step = o.newton_step(point, tree, o.propagate(tree, point))
+    assert step == pytest.approx(expected, rel=1e-6)
+    assert loss.majorised == (step > 100.0)
+
+
 @given(graph=graphs(min_nodes=3), seed=st.integers(0, 100), penalty=st.sampled_from([0.0, 0.3]))
 @settings(max_examples=20, deadline=None)
 def test_squared_error_is_the_closed_form_of_generalised_least_squares(graph, seed, penalty):
@@ -194,6 +255,16 @@ def test_field_follows_the_trees_without_a_solve_of_its_own(monkeypatch):
     expected = o.gradient(point)
     monkeypatch.setattr(FieldEnergy, "step", None)
     np.testing.assert_array_equal(o.gradient(point), expected)
+
+
+def test_systems_are_factorised_anew_when_rounds_are_four_times_as_many(monkeypatch):
+    o = objective(eb.Poisson(), random_graph(6, 8))
+    rounds = []
+    monkeypatch.setattr(o.field, "factorize", lambda _: rounds.append(o._n_gradients))
+    monkeypatch.setattr(type(o.field), "has_factor", True)
+    for _ in range(1100):
+        o.gradient(o.start())
+    assert rounds == [16, 64, 256, 1024]
 
 
 def test_a_newton_step_beyond_the_range_of_numbers_is_halved():

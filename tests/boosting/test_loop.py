@@ -236,13 +236,13 @@ def test_no_step_is_taken_if_every_step_raises_the_loss():
     np.testing.assert_array_equal(m.predict(), m.predict()[0])
 
 
-def test_single_rounds_without_descent_do_not_stop_training():
+def test_nine_rounds_in_a_row_without_descent_do_not_stop_training():
     class Moody(ExtraTreeRegressor):
         fits = 0
 
         def fit(self, X, y, sample_weight=None):
             type(self).fits += 1
-            return super().fit(X, y if type(self).fits % 2 else 0 * y, sample_weight)
+            return super().fit(X, 0 * y if type(self).fits % 10 else y, sample_weight)
 
     X, y, graph = neighbor_sums()
     m = fixed_regressor(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(

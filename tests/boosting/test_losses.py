@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.stats import gamma, nbinom
 from sklearn.metrics import (
     log_loss,
@@ -260,14 +261,28 @@ def test_dispersion_is_recovered_from_a_sample(loss):
     assert loss.dispersion(scores, target, np.ones(20_000)) == pytest.approx(0.4, rel=0.05)
 
 
-def test_shape_of_a_gamma_distribution_is_that_of_scipy():
+@pytest.mark.parametrize("shape", [0.05, 0.3, 4.0, 500.0])
+def test_shape_of_a_gamma_distribution_has_the_greatest_likelihood(shape):
     random = np.random.default_rng(0)
-    target = random.gamma(0.3, 2.0, (4000, 1))
-    scores = np.full_like(target, np.log(target.mean()))
-    shape, _, _ = gamma.fit(target, floc=0.0)
-    assert 1 / eb.Gamma().dispersion(scores, target, np.ones(4000)) == pytest.approx(
-        shape, rel=1e-4
-    )
+    target = random.gamma(shape, 2.0, (400, 1)) + 1e-100
+    weight = random.random(400)
+    scores = np.full_like(target, np.log(weight @ target[:, 0] / weight.sum()))
+
+    def minus_log_likelihood(log_shape):
+        scale = np.exp(scores - log_shape)
+        return -weight @ gamma.logpdf(target, np.exp(log_shape), scale=scale)[:, 0]
+
+    estimate = -np.log(eb.Gamma().dispersion(scores, target, weight))
+    best = minimize_scalar(minus_log_likelihood, bracket=(estimate - 1.0, estimate + 1.0))
+    assert estimate == pytest.approx(best.x, abs=1e-6)
+
+
+def test_dispersion_of_amounts_near_their_predictions_is_their_squared_relative_error():
+    target = np.array([[1.0], [5.0], [80.0]])
+    error = 1e-4 * np.array([[1.0], [-1.0], [1.0]])
+    estimate = eb.Gamma().dispersion(np.log(target) + error, target, np.ones(3))
+    assert estimate == pytest.approx(1e-8, rel=1e-3)
+    assert 0.0 < eb.Gamma().dispersion(np.log(target), target, np.ones(3)) < 1e-200
 
 
 @pytest.mark.parametrize("truth", [eb.NegativeBinomial(3.0), eb.Tweedie(1.3)], ids=repr)
@@ -292,12 +307,25 @@ def test_zeros_that_do_not_depend_on_the_mean_keep_the_power_of_tweedie_amounts_
     assert zeros.mean() == pytest.approx(0.4, abs=0.1)  # none, from the variance alone
 
 
+@pytest.mark.parametrize("scores", [None, np.full((50, 1), 0.7)], ids=["none", "equal"])
+def test_equal_scores_tell_no_power_of_tweedie_amounts(scores):
+    target = np.random.default_rng(0).gamma(1.0, size=(50, 1))
+    assert eb.Tweedie().prepared(target, np.ones(50), scores).power == 1.5
+
+
 def test_theta_without_scores_counts_all_variation_as_dispersion():
     random = np.random.default_rng(0)
     scores = random.normal(1.0, 1.0, size=(5000, 1))
     target = eb.NegativeBinomial(3.0).sample(random, scores)
     alone = eb.NegativeBinomial().prepared(target, np.ones(5000)).theta
     assert alone < 0.5 * eb.NegativeBinomial().prepared(target, np.ones(5000), scores).theta
+
+
+@pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_samples_have_dispersion_one_by_default(loss):
+    scores, _ = loss_data(loss, 0)
+    default, one = (loss.sample(np.random.default_rng(0), scores, *phi) for phi in ((), (1.0,)))
+    np.testing.assert_array_equal(default, one)
 
 
 def test_custom_losses_have_no_sample():
@@ -348,20 +376,22 @@ def test_robust_scale_falls_back_to_the_standard_deviation():
 
 
 @pytest.mark.parametrize(
-    ("loss", "message"),
+    ("kind", "name", "inside", "outside"),
     [
-        (eb.Huber(-1.0), "delta"),
-        (eb.Huber(0.0), "delta"),
-        (eb.Quantile(1.5), "alpha"),
-        (eb.Quantile(0.5, -1.0), "rounding"),
-        (eb.NegativeBinomial(0.0), "theta"),
-        (eb.Tweedie(2.0), "power"),
+        (eb.Huber, "delta", [0.1], [0.0, -0.5]),
+        (eb.Quantile, "alpha", [0.01, 0.99], [0.0, 1.0, 1.5]),
+        (eb.Quantile, "rounding", [0.1], [0.0, -0.5]),
+        (eb.NegativeBinomial, "theta", [0.1], [0.0, -0.5]),
+        (eb.Tweedie, "power", [1.01, 1.99], [1.0, 2.0, 0.5]),
     ],
-    ids=repr,
 )
-def test_invalid_parameters_are_rejected_by_name(loss, message):
-    with pytest.raises(ValueError, match=message):
-        loss.prepared(np.ones((3, 1)), np.ones(3))
+def test_parameters_are_accepted_in_their_range_only(kind, name, inside, outside):
+    for number in inside:
+        prepared = kind(**{name: number}).prepared(np.arange(1.0, 4.0)[:, None], np.ones(3))
+        assert prepared.get_params()[name] == number
+    for number in outside:
+        with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be a number"):
+            kind(**{name: number}).prepared(np.ones((3, 1)), np.ones(3))
 
 
 @pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "tweedie"])
@@ -402,14 +432,6 @@ def test_custom_losses_need_a_value_and_a_gradient(missing):
     del parts[missing]
     with pytest.raises(TypeError, match=missing):
         type("Mine", (eb.Loss,), parts)()
-
-
-@pytest.mark.parametrize(
-    "loss", [eb.Quantile(rounding=0.0), eb.Quantile(rounding=-1.0), eb.Huber(0.0)], ids=str
-)
-def test_widths_must_be_positive(loss):
-    with pytest.raises(ValueError, match="must be a number > 0"):
-        loss.prepared(np.arange(5.0)[:, None], np.ones(5))
 
 
 def test_initial_score_of_the_quantile_loss_is_the_weighted_quantile():

@@ -98,7 +98,14 @@ def test_masked_step_is_twice_the_gradient_as_published():
     assert step == 2.0 * objective.score_unit  # trees are grown in this unit
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5, "half"])
+def test_a_mask_that_hides_no_label_has_no_loss():
+    labels = Labels(np.arange(3), np.arange(3.0)[:, None], np.ones(3))
+    use = eb.MaskedLabels(share=1.0 - 1e-12)
+    o = MaskedObjective(IdentityOperator(3), eb.SquaredError(), labels, None, 0.0, use, 0)
+    assert o.value(o.start()) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.0, 1.5, "half"])
 def test_share_must_be_in_the_unit_interval(share):
     labels = Labels(np.arange(3), np.zeros((3, 1)), np.ones(3))
     use = eb.MaskedLabels(share=share)

@@ -65,12 +65,34 @@ def test_d2_compares_with_the_best_constant_rate():
 
 
 def test_unknown_metrics_are_rejected_with_those_of_the_task():
-    with pytest.raises(ValueError, match=r"metric of a regressor must be one of \['deviance', 'd2"):
-        as_metric("roc_auc", classes=False)
-    with pytest.raises(
-        ValueError, match=r"eval_metric of a classifier must be one of \['loss', 'd"
-    ):
-        as_metric("rmse", classes=True, name="eval_metric")
+    both = ["deviance", "d2"]
+    of_classes = ["log_loss", "brier", "accuracy", "roc_auc", "average_precision"]
+    of_numbers = ["r2", "rmse", "mae"]
+    for name in of_classes:
+        with pytest.raises(ValueError, match=r"^metric of a regressor must be one of ") as error:
+            as_metric(name, classes=False)
+        assert f"{both + of_numbers} or a function" in str(error.value)
+    for name in of_numbers:
+        with pytest.raises(ValueError, match=r"^eval_metric of a classifier must be one") as error:
+            as_metric(name, classes=True, name="eval_metric")
+        assert f"{['loss', *both, *of_classes]} or a function" in str(error.value)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_scores_nearer_to_the_labels_have_the_better_metric(name):
+    loss = eb.LogLoss() if METRICS[name].classes else eb.SquaredError()
+    _, target = loss_data(loss, 0, 200)
+    direction = target - target.mean()
+    near, far = (value(name, loss, size * direction, target) for size in (0.7, -0.7))
+    assert (near > far) == METRICS[name].greater_is_better
+
+
+def test_a_function_of_classes_takes_their_indices_and_probabilities():
+    scores, target = loss_data(eb.Softmax(), 0, 200)
+    metric = as_metric(metrics.log_loss, classes=True)
+    expected = metrics.log_loss(target.argmax(axis=1), eb.Softmax().inverse_link(scores))
+    scored = Scored(eb.Softmax(), scores, target, WEIGHT)
+    assert metric.compute(scored) == pytest.approx(expected)
 
 
 def test_score_takes_a_metric_by_name_or_function():

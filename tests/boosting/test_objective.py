@@ -100,6 +100,22 @@ def test_without_smoothing_only_labelled_nodes_have_curvature_and_gradient():
     np.testing.assert_array_equal(objective.gradient(objective.start())[unlabelled], 0.0)
 
 
+@pytest.mark.parametrize("n_labels", [8, 12], ids=["some", "all"])
+def test_the_order_of_the_labels_does_not_matter(n_labels):
+    rng = np.random.default_rng(0)
+    operator = eb.Laplacian(1.0, 2).operator(random_graph(12, 25))
+    labels = Labels(np.arange(n_labels), rng.normal(size=(n_labels, 1)), rng.random(n_labels))
+    scores = rng.normal(size=(12, 1))
+    one, other = (
+        Objective(operator, eb.Huber(0.5), labels.subset(rows))
+        for rows in (np.arange(n_labels), rng.permutation(n_labels))
+    )
+    points = at(one, scores), at(other, scores)
+    assert one.value(points[0]) == pytest.approx(other.value(points[1]))
+    np.testing.assert_allclose(one.gradient(points[0]), other.gradient(points[1]), atol=1e-12)
+    np.testing.assert_allclose(one.curvature(points[0]), other.curvature(points[1]), atol=1e-12)
+
+
 def test_unlabelled_neighbours_of_a_labelled_node_have_a_gradient():
     graph = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
     labels = Labels(np.array([0]), np.array([[5.0]]), np.ones(1))
@@ -175,10 +191,11 @@ def test_gradients_in_units_do_not_depend_on_the_scale_of_the_operator():
         )
 
 
-def test_log_loss_steps_are_at_most_newton_steps():
-    labels = Labels(np.arange(2), np.array([[1.0], [0.0]]), np.ones(2))
-    o = Objective(IdentityOperator(2), eb.LogLoss(), labels)
-    tree = np.array([[1e-3], [-1e-3]])
+@pytest.mark.parametrize("loss", [eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_steps_of_classes_are_at_most_newton_steps(loss):
+    target = np.eye(2)[:, : 1 if isinstance(loss, eb.LogLoss) else 2]
+    o = Objective(IdentityOperator(2), loss, Labels(np.arange(2), target, np.ones(2)))
+    tree = 1e-3 * (target - 0.5)  # short, and down the gradient: a parabola says far more than 1
     assert o.newton_step(o.start(), tree, tree) == 1.0
 
 
@@ -193,6 +210,26 @@ def test_curvature_of_operators_with_negative_entries_is_the_squared_norm():
 
     o = Objective(Flip(2), eb.SquaredError(), Labels(np.arange(2), np.zeros((2, 1)), np.ones(2)))
     np.testing.assert_allclose(o.curvature(o.start()), 9.0)
+
+
+def test_an_operator_of_norm_zero_has_the_units_of_the_labels():
+    class Nothing(IdentityOperator):
+        norm_bound = 0.0
+
+        def apply(self, scores):
+            return 0.0 * scores
+
+    labels = Labels(np.arange(2), np.array([[1.0], [5.0]]), np.ones(2))
+    o = Objective(Nothing(2), eb.SquaredError(), labels)
+    assert (o.unit, o.score_unit) == (1.0, 2.0)
+
+
+def test_a_curvature_that_is_the_same_in_all_rounds_cannot_be_changed():
+    o = objective_on(eb.Laplacian(1.0, 2), random_graph(10, 20), eb.SquaredError())
+    curvature = o.curvature(o.start())
+    assert o.curvature(at(o, np.ones((10, 1)))) is curvature
+    with pytest.raises(ValueError, match="read-only"):
+        curvature[0] = 1.0
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e39, 1e300])
@@ -263,16 +300,6 @@ def test_curvature_of_a_loss_is_broadcast_to_the_outputs():
         objective = Objective(IdentityOperator(3), loss, labels)
         result = np.broadcast_to(objective.curvature(objective.start()), (3, 2))
         np.testing.assert_array_equal(result, np.full((3, 2), 2.0))
-
-
-def test_softmax_steps_are_at_most_newton_steps():
-    labels = Labels(np.arange(2), np.eye(2), np.ones(2))
-    objective = Objective(IdentityOperator(2), eb.Softmax(), labels)
-    start, tree = (
-        objective.start(),
-        1e-3 * (np.eye(2) - 0.5),
-    )  # a short tree down the slope: a parabola says far more than 1
-    assert objective.newton_step(start, tree, tree) == 1.0
 
 
 def large_problem(n=12_000):

@@ -36,6 +36,13 @@ def test_outliers_are_found_at_any_size(name, size):
     assert np.delete(weights, slice(None, None, 20)).mean() > 0.95
 
 
+def test_outliers_among_many_residuals_are_found_by_a_sample():
+    values = residuals("t3", 0, 12_000)
+    values[::20] += 40.0
+    weights = clean_probabilities(values[:, None])
+    assert weights[::20].max() < 0.4 and np.median(weights) > 0.99
+
+
 def test_the_unit_and_the_order_of_residuals_do_not_matter():
     values = residuals("t3", 0)
     values[::30] += 40.0

@@ -47,12 +47,25 @@ def test_solutions_and_variances_are_those_of_the_dense_matrix(seed, n_nodes, sh
 
 def test_graphs_in_the_plane_are_factorised_and_dense_random_ones_are_not():
     rng = np.random.default_rng(0)
-    plane = eb.Graph.build_knn(rng.uniform(size=(3_000, 2)), k=6)
+    plane = eb.Graph.build_knn(rng.uniform(size=(10_000, 2)), k=6)
     pattern = elimination(plane.adjacency, plane)
-    assert (np.sort(pattern.order) == np.arange(3_000)).all()
+    assert (np.sort(pattern.order) == np.arange(10_000)).all()
+    edges = sparse.triu(plane.adjacency).coords
+    weighted = eb.Graph.from_edges(*edges, weight=rng.uniform(0.1, 50.0, edges[0].size))
+    again = elimination(weighted.adjacency, weighted)
+    np.testing.assert_array_equal(again.order, pattern.order)  # whatever the weights
     ends = rng.integers(0, 3_000, (2, 30_000))
     social = eb.Graph.from_edges(*ends, n_nodes=3_000)
     assert elimination(social.adjacency, social) is None
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 30])
+def test_fill_is_that_of_trees_and_complete_graphs(n_nodes):
+    """A tree has an entry of L for each edge, a complete graph all entries below the diagonal."""
+    path = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes), n_nodes=n_nodes)
+    assert elimination(path.adjacency, path).fill == pytest.approx(2 - 1 / n_nodes)
+    complete = eb.Graph.from_scipy(np.ones((n_nodes, n_nodes)) - np.eye(n_nodes))
+    assert elimination(complete.adjacency, complete).fill == pytest.approx((n_nodes + 1) / 2)
 
 
 def test_large_graphs_are_not_factorised(monkeypatch):
@@ -87,6 +100,16 @@ def test_the_factor_of_a_near_matrix_does_not_change_solutions():
     after = field.solve_system(curvature, right, 1e-10)
     assert not np.array_equal(before, after)
     np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)
+
+
+def test_graphs_in_space_are_rejected_by_the_growth_of_their_neighbourhoods(monkeypatch):
+    """A factor of n nodes has about n^⅓ times as many entries: that of all is not computed."""
+    graph = eb.Graph.build_knn(np.random.default_rng(0).uniform(size=(8_000, 3)), k=8)
+    sizes = []
+    pattern = _factor._pattern
+    monkeypatch.setattr(_factor, "_pattern", lambda a: sizes.append(a.shape[0]) or pattern(a))
+    assert elimination(graph.adjacency, graph) is None
+    assert sizes == [500, 2_000]
 
 
 def test_a_sparse_random_graph_is_rejected_before_any_elimination(monkeypatch):

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial import Chebyshev
+from scipy import sparse
 from scipy.linalg import expm
+from scipy.sparse.linalg import ArpackNoConvergence
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import ebboost as eb
 from ebboost.backends.dask.collectives import SingleProcess
 from ebboost.data.sharded import shard
-from ebboost.propagation import IdentityOperator, SparseSolver
+from ebboost.propagation import IdentityOperator, SparseSolver, _matrix
 from ebboost.propagation._cg import ratio
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
 from tests.propagation.closed_forms import (
@@ -123,6 +126,10 @@ def test_a_system_is_refused_by_the_ratio_of_its_eigenvalues_not_by_their_size()
         SparseSolver(GraphMatrix(adjacency, np.full(30, 4e13 * size), 0.0), "", size)
         with pytest.raises(ValueError, match=r"too far apart for double precision\. Do this\.$"):
             SparseSolver(GraphMatrix(adjacency, np.full(30, 6e13 * size), 0.0), "Do this.", size)
+    edge = eb.Graph.from_edges([0], [1])
+    eb.Laplacian(4e13, method="exact", normalized=False).operator(edge)
+    with pytest.raises(ValueError, match=r"precision\. lam=6.*is large for this graph"):
+        eb.Laplacian(6e13, method="exact", normalized=False).operator(edge)
 
 
 def test_a_ratio_to_zero_is_zero():
@@ -155,14 +162,6 @@ def test_conjugate_gradients_agree_with_the_factorisation(monkeypatch, normalize
     )
 
 
-def test_a_solver_that_does_not_converge_warns(monkeypatch):
-    monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
-    monkeypatch.setattr(SparseSolver, "max_iterations", 2)
-    operator = eb.Laplacian(1e4, normalized=False, method="exact").operator(random_graph(300, 900))
-    with pytest.warns(ConvergenceWarning, match="relative residual"):
-        operator.apply(np.random.default_rng(0).normal(size=300))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("width", [1, 2])
 def test_overflow_and_nan_give_nan_and_a_warning(bad, width, monkeypatch):
@@ -173,11 +172,6 @@ def test_overflow_and_nan_give_nan_and_a_warning(bad, width, monkeypatch):
     with pytest.warns(ConvergenceWarning), np.errstate(all="ignore"):
         found = eb.Laplacian(2.0, method="exact").operator(random_graph(50, 100)).apply(scores)
     assert np.isnan(found[3, 0]) and np.isfinite(found[:, 1:]).all()
-
-
-def test_the_identity_has_norm_one_and_changes_nothing():
-    identity = IdentityOperator(4)
-    assert identity.norm_bound == np.linalg.norm(identity @ np.eye(4), 2) == 1.0
 
 
 def test_largest_eigenvalue_is_bounded_closely_from_above():
@@ -191,6 +185,18 @@ def test_largest_eigenvalue_is_bounded_closely_from_above():
         assert true <= system._largest_eigenvalue() <= 1.011 * true
 
 
+@pytest.mark.parametrize(("normalized", "expected"), [(True, 7.0), (False, 13.0)])
+def test_without_convergence_the_largest_eigenvalue_is_that_of_gershgorin(
+    normalized, expected, monkeypatch
+):
+    def fail(*_, **__):
+        raise ArpackNoConvergence("no convergence", np.empty(0), np.empty(0))
+
+    monkeypatch.setattr(_matrix, "eigsh", fail)
+    ring = eb.Graph.from_edges(np.arange(60), (np.arange(60) + 1) % 60)
+    assert LaplacianSystem(ring, 3.0, normalized).upper == expected
+
+
 def test_smoothing_keeps_constants_under_the_plain_laplacian():
     for method in METHODS:
         operator = eb.Laplacian(3.0, 4, normalized=False, method=method).operator(
@@ -200,22 +206,26 @@ def test_smoothing_keeps_constants_under_the_plain_laplacian():
 
 
 @pytest.mark.parametrize(
-    "smoother", [eb.Laplacian(2.0, 2), eb.Kernel("diffusion"), eb.Kernel("laplacian", 0.0)]
+    "smoother",
+    [
+        eb.Laplacian(2.0, 2),
+        eb.Laplacian(2.0, 2, method="chebyshev"),
+        eb.Kernel("diffusion"),
+        eb.Kernel("laplacian", 0.0),
+    ],
 )
 def test_sparse_scores_stay_sparse(smoother):
-    from scipy import sparse
-
     scores = sparse.random_array((40, 8), density=0.1, format="csr", rng=np.random.default_rng(0))
     operator = smoother.operator(random_graph(40, 60))
     smoothed = operator.apply(scores)
-    assert sparse.issparse(smoothed)
+    assert operator.takes_sparse and sparse.issparse(smoothed)
     np.testing.assert_allclose(smoothed.toarray(), operator.apply(scores.toarray()))
 
 
-def test_identity_changes_nothing():
-    u = np.arange(6.0).reshape(3, 2)
-    assert IdentityOperator(3).apply(u) is u
-    assert IdentityOperator(3).adjoint(u) is u
+def test_the_identity_has_norm_one_and_changes_nothing():
+    identity, u = IdentityOperator(3), np.arange(6.0).reshape(3, 2)
+    assert identity.apply(u) is identity.adjoint(u) is u
+    assert identity.norm_bound == np.linalg.norm(identity @ np.eye(3), 2) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -227,21 +237,44 @@ def test_smoothers_clone_and_print_their_parameters(smoother, shown):
     assert shown in repr(smoother)
 
 
+NOT_NUMBERS = [np.nan, np.inf, "many", True]
+
+
+@pytest.mark.parametrize(
+    ("smoother", "name", "inside", "outside"),
+    [
+        (eb.Laplacian(), "lam", [0.0, 0.5], [-0.5]),
+        (eb.Laplacian(), "n_steps", [0, 1], [-1, 0.5]),
+        (eb.Laplacian(n_steps="auto"), "tol", [0.1, 2.0], [0.0, -0.1]),
+        (eb.Laplacian(), "step", [1e-3], [0.0, -0.1, 5.0]),
+        (eb.Kernel(), "lam", [0.0, 0.5], [-0.5]),
+        (eb.Kernel(), "sigma", [0.5], [0.0, -0.5]),
+        (eb.Kernel(), "a", [0.5], [0.0, -0.5]),
+        (eb.Kernel("random-walk", a=3.0), "p", [1, 2], [0, 1.5]),
+        (eb.Kernel(method="gradient"), "n_steps", [0, 1], [-1, 0.5]),
+        (eb.Kernel(), "degree", [0, 500], [-1, 501, 0.5]),
+        (eb.Kernel(), "tolerance", [1e-12, 0.5], [0.0, 1.0]),
+        (eb.Robust(scale=1.0), "lam", [0.0, 0.5], [-0.5]),
+        (eb.Robust(scale=1.0), "n_steps", [0, 1], [-1, 0.5]),
+        (eb.Robust(scale=1.0), "penalty", [0.5, 2.0], [0.0, -0.5, 2.5]),
+        (eb.Robust(), "scale", [0.5], [0.0, -0.5]),
+    ],
+)
+def test_parameters_are_accepted_in_their_range_only(smoother, name, inside, outside):
+    graph = random_graph(5, 5)
+    for value in inside:
+        clone(smoother).set_params(**{name: value}).operator(graph)
+    for value in [*outside, *NOT_NUMBERS]:
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            clone(smoother).set_params(**{name: value}).operator(graph)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"lam": -1.0}, "lam must be"),
-        ({"lam": float("nan")}, "lam must be"),
-        ({"lam": "strong"}, "lam must be"),
-        ({"n_steps": -1}, "n_steps must be"),
-        ({"n_steps": 2.5}, "n_steps must be"),
-        ({"n_steps": "many"}, "n_steps must be"),
-        ({"n_steps": "auto", "tol": 0.0}, "tol must be"),
-        ({"n_steps": "auto", "lam": 1e6}, "n_steps='auto' would take"),
+        ({"n_steps": "auto", "lam": 1e6}, r"n_steps='auto' would take \d{7} steps"),
         ({"method": "magic"}, "method must be"),
         ({"step": "paper", "normalized": False}, "use 'theorem'"),
-        ({"step": 5.0}, r"step must be .* a number in \(0, 0\.\d+\]"),
-        ({"step": "long"}, "step must be"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(parameters, message):
@@ -325,7 +358,16 @@ def test_some_kernels_have_negative_entries_and_a_bound_on_them_others_neither()
             operator.magnitude is not None
             and (operator.magnitude is operator) == operator.nonnegative
         )
-    assert eb.Kernel("random-walk", 2.0, p=12).operator(graph).magnitude is None
+    for kernel in (eb.Kernel("random-walk", 2.0, p=12), eb.Kernel("regularized", 2.0, sigma=3.0)):
+        assert kernel.operator(graph).magnitude is None  # larger than twice the norm
+
+
+@pytest.mark.parametrize("kernel", [eb.Kernel("diffusion", sigma=3.0), eb.Kernel(degree=12)])
+def test_norm_bound_of_a_kernel_is_the_largest_value_of_its_polynomial(kernel):
+    operator = kernel.operator(random_graph(30, 60))
+    values = Chebyshev(operator._coefficients)(np.linspace(-1.0, 1.0, 10_001))
+    largest = np.abs(values).max()
+    assert largest <= operator.norm_bound <= largest / np.cos(np.pi / 128)
 
 
 def test_a_graph_without_edges_only_shrinks():
@@ -357,17 +399,6 @@ def test_frequencies_of_infinite_energy_are_multiplied_by_zero():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"lam": -1.0}, "lam must be a number >= 0"),
-        ({"lam": float("inf")}, "lam must be"),
-        ({"sigma": 0.0}, "sigma must be a number > 0"),
-        ({"sigma": "wide"}, "sigma must be"),
-        ({"a": float("nan")}, "a must be"),
-        ({"p": 0}, "p must be an integer >= 1"),
-        ({"p": 1.5}, "p must be"),
-        ({"n_steps": -1}, "n_steps must be"),
-        ({"degree": -1}, r"degree must be an integer in \[0, 500\]"),
-        ({"degree": 10_000}, "degree must be"),
-        ({"tolerance": 0.0}, "tolerance must be"),
         ({"method": "exact"}, "method must be 'chebyshev' or 'gradient'"),
         ({"r": "heat"}, "r must be 'laplacian', .* got 'heat'"),
         ({"r": "random-walk", "a": 1.0}, r"a=1.0 must be at least 1\.\d+, .*Use a larger a\.$"),
@@ -404,11 +435,12 @@ def test_a_discontinuous_kernel_needs_a_degree():
     )  # Gibbs: the polynomial overshoots, and the bound says so
 
 
-def test_steps_on_isolated_nodes_are_nonnegative():
-    alone = eb.Graph.from_edges(
-        [], [], n_nodes=3
-    )  # ‖I+λL‖ = 1: a step goes all the way, and 1 − αδ is 0
-    assert eb.Laplacian(1.0, 2, normalized=False).operator(alone).nonnegative
+@pytest.mark.parametrize("method", METHODS)
+def test_isolated_nodes_keep_their_scores_without_negative_entries(method):
+    alone = eb.Graph.from_edges([], [], n_nodes=3)  # ‖I+λL‖ = 1: a step goes all the way
+    operator = eb.Laplacian(1.0, 2, normalized=False, method=method).operator(alone)
+    assert operator.nonnegative
+    np.testing.assert_array_equal(operator.apply(np.eye(3)), np.eye(3))
 
 
 def test_only_a_signed_graph_needs_an_operator_without_signs():
@@ -424,16 +456,6 @@ def test_the_message_names_the_longest_step():
     path = eb.Graph.from_edges([0, 1], [1, 2])  # eigenvalues of L are 0, 1 and 3
     with pytest.raises(ValueError, match=r"a number in \(0, 0\.25\]"):
         eb.Laplacian(1.0, 2, normalized=False, step=0.9).operator(path)
-
-
-@pytest.mark.parametrize(
-    "change", [{"step": 0.0}, {"step": -0.1}, {"tol": -0.1}, {"tol": np.inf}, {"tol": True}]
-)
-def test_steps_and_tolerances_out_of_range_are_refused(change):
-    with pytest.raises(ValueError, match=f"^{next(iter(change))} must be"):
-        eb.Laplacian(1.0, 2, normalized=False, **change).operator(
-            eb.Graph.from_edges([0, 1], [1, 2])
-        )
 
 
 def test_scores_reach_as_many_edges_as_there_are_steps():

@@ -33,6 +33,20 @@ def small_is_large(monkeypatch):
 needs_loops = pytest.mark.skipif(_order.COMPILED is None, reason="no compiler")
 
 
+@pytest.mark.parametrize(
+    ("lengths", "count", "ends"),
+    [
+        (np.full(64, 3), 1, [0, 64]),
+        (np.full(64, 3), 4, [0, 16, 32, 48, 64]),
+        (np.full(60, 3), 2, [0, 32, 60]),
+        (np.repeat([1, 7], 32), 2, [0, 48, 64]),
+        (np.repeat([0, 9], [60, 4]), 2, [0, 64, 64]),
+    ],
+)
+def test_ranges_of_rows_read_about_as_much_each(lengths, count, ends):
+    assert _order.RowRanges.of(lengths.astype(np.int32), 8).split(count) == ends
+
+
 @needs_loops
 @given(graph=graphs(), seed=st.integers(0, 100))
 def test_pairs_and_fours_cover_all_nodes_and_read_no_more_entries(graph, seed):
@@ -90,6 +104,24 @@ def test_sums_are_shared_only_where_that_saves_many_entries():
         and row_order(random, can_share=True).rows is None
     )
     assert row_order(many).rows is None
+
+
+@needs_loops
+@pytest.mark.parametrize(
+    ("members", "n_others", "is_shared"),
+    [(12, 1, True), (12, 10, True), (12, 30, False), (6, 1, False)],
+)
+def test_sums_must_save_a_quarter_of_all_entries_and_four_of_a_row(members, n_others, is_shared):
+    """Cliques, and edges at random: seven entries of a row are saved by twelve, three by six."""
+    rng = np.random.default_rng(0)
+    clique = sparse.kron(sparse.eye_array(600 // members), np.ones((members, members)))
+    ends = rng.integers(0, 600, (2, 300 * n_others))
+    others = sparse.coo_array((np.ones(ends.shape[1]), ends), shape=(600, 600))
+    joined = sparse.csr_array(clique + others + others.T)
+    joined.setdiag(0.0)
+    joined.data[joined.data > 0.0] = 1.0
+    order = row_order(eb.Graph.from_scipy(joined).adjacency, can_share=True)
+    assert (order.rows is not None) == is_shared
 
 
 def test_rows_of_one_length_follow_each_other_within_a_window():

@@ -20,7 +20,8 @@ def test_convergence_warning_names_the_parameters_to_change(loops, columns, monk
     monkeypatch.setattr(SparseSolver, "max_iterations", 2)
     graph, scores = random_graph(300, 900), np.random.default_rng(0).normal(size=(300, columns))
     with pytest.warns(
-        ConvergenceWarning, match=r"after 2 iterations.*lam=10000.* smaller one, normalized=True"
+        ConvergenceWarning,
+        match=r"after 2 iterations with a relative.*lam=10000.* smaller one, normalized=True",
     ):
         eb.Laplacian(1e4, normalized=False, method="exact").operator(graph).apply(scores)
     with pytest.warns(

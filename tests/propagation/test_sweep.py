@@ -99,7 +99,7 @@ def test_rows_of_any_length_are_summed(bits, kind, n_nodes, monkeypatch):
     graph=graphs(),
     short=st.booleans(),
     count=st.integers(0, 4),
-    width=st.sampled_from([None, 1, 3]),
+    width=st.sampled_from([None, 1, 3, 9]),
 )
 def test_steps_are_sweeps_between_two_scalings(loops, graph, short, count, width):
     rng, n, dtype = np.random.default_rng(0), graph.n_nodes, np.float32 if short else np.float64
@@ -157,6 +157,10 @@ def test_threads_read_equal_shares_of_the_rows(monkeypatch):
     sweep, degrees = sweep_on(adjacency), np.diff(adjacency.indptr)
     with threads(3):
         assert sweep.order.rows is not None and sweep.layout(DOUBLE).n_threads == 1
+        monkeypatch.setattr(_compiled, "WINDOW", 2000)
+        assert sweep.layout(DOUBLE).n_threads == 2
+        monkeypatch.setattr(_compiled, "WINDOW", 500)
+        assert sweep.layout(DOUBLE).n_threads == 3
     read = np.add.reduceat(degrees[sweep.order.wide_nodes], sweep.order.wide_ranges.split(3)[:-1])
     np.testing.assert_allclose(read, degrees.sum() / 3, rtol=0.01)
 
@@ -234,11 +238,19 @@ def test_scipy_replaces_a_missing_library(monkeypatch):
     np.testing.assert_allclose(model.predict(), again.predict(), atol=1e-4)
 
 
+def within_records(v: np.ndarray) -> np.ndarray:
+    """A view of records of a byte and a row: rows are no multiple of their entries apart."""
+    records = np.zeros(len(v), dtype=[("flag", np.int8), ("row", v.dtype, v.shape[1:])])
+    records["row"] = v
+    return records["row"]
+
+
 LAYOUTS = {
     "by columns": np.asfortranarray,
     "every other column": lambda v: np.repeat(v, 2, axis=1)[:, ::2],
     "every other row": lambda v: np.repeat(v, 2, axis=0)[::2],
     "backwards": lambda v: v[::-1].copy()[::-1],
+    "within records": within_records,
 }
 
 
@@ -413,10 +425,11 @@ def test_an_overflow_does_not_affect_the_next_solve(n_nodes):
 
 @pytest.mark.parametrize("layout", ["plain", *LAYOUTS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_steps_of_several_columns_are_sweeps_one_after_the_other(dtype, layout):
+@pytest.mark.parametrize("width", [5, 9])
+def test_steps_of_several_columns_are_sweeps_one_after_the_other(width, dtype, layout):
     rng = np.random.default_rng(0)
     sweep = sweep_on(eb.Graph.build_knn(rng.random((60, 2)), k=4).adjacency)
-    scores = rng.normal(size=(60, 5)).astype(dtype)
+    scores = rng.normal(size=(60, width)).astype(dtype)
     root, scale, keep = (rng.random((3, 60)) + 0.1).astype(dtype)
     expected = Steps(sweep, (root, scale, keep), 0.3, 3)(scores)
     laid_out = LAYOUTS.get(layout, np.asarray)(scores)
@@ -464,6 +477,15 @@ def test_neighbor_statistics_equal_a_literal_loop(loops, graph, width, missing, 
         if part is not None:
             np.testing.assert_allclose(part, expected, rtol=1e-12)
     assert (table[:, -1] == 7.0).all()
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_infinite_neighbours_are_the_least_and_the_largest(loops):
+    path, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 2))
+    values = np.array([[np.inf], [1.0], [-np.inf]])
+    extremes = [None, out[:, :1], out[:, 1:]]
+    sweep_by(loops, path).neighbor_statistics(values, np.arange(3), None, extremes, np.nan)
+    assert out.tolist() == [[1.0, 1.0], [-np.inf, np.inf], [1.0, 1.0]]
 
 
 @compiled

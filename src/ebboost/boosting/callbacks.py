@@ -210,17 +210,17 @@ class EarlyStopping(Callback):
 class StopBehind(Callback):
     """Stop a model whose validation loss cannot come down to that of another candidate.
 
-    It has no chance where as many times ``patience`` rounds as ``horizon`` says, each with the gain
-    of the last ``patience`` rounds, would not be enough. Gains decrease, so that this is cautious.
+    It has no chance where ``horizon`` times ``patience`` rounds, each ``patience`` of them with the
+    gain of the last, would not be enough. Gains decrease, so that this is cautious.
     """
 
     reason = "its loss could not come down to that of another candidate"
     state_names = ("_best_losses",)
+    horizon = 10
 
-    def __init__(self, loss: float, patience: int, horizon: int = 10) -> None:
+    def __init__(self, loss: float, patience: int) -> None:
         self.loss = loss
         self.patience = patience
-        self.horizon = horizon
 
     def before_training(self, n_rounds: int) -> None:  # noqa: D102
         self._best_losses: list[float] = []

@@ -7,7 +7,6 @@ again from these predictions, as a field takes up what looked like dispersion.
 """
 
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 
@@ -19,9 +18,9 @@ from ebboost.data.sharded import total_rows
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 
-# Where the search starts: λ in units of the mean curvature, and τ/λ; then by which factors it
-# moves, and how often at most.
-START = (1.0, 0.03)
+# The search starts at λ equal to the mean curvature and this τ/λ; then by which factors it moves,
+# and how often at most.
+START_RATIO = 0.03
 FACTORS = (4.0, 2.0)
 MAX_MOVES = 8
 # Ends of the search: factors of the start, for λ and for τ/λ. Beyond, the deviance is flat, and
@@ -31,6 +30,8 @@ RATIO_ENDS = (0.03, 1e3)
 # Accuracy of modes and, where the loss is squared error, of means.
 MODE_TOLERANCE = 1e-2
 MEAN_TOLERANCE = 1e-5
+# Folds of labels that are hidden in turn.
+N_FOLDS = 5
 # Up to this many numbers (labels × outputs) all folds are predicted, beyond only the first.
 ALL_FOLDS_UP_TO = 5_000
 # Rounds of strengths and parameters in turn, and of weights of outliers and fields without them.
@@ -59,34 +60,18 @@ class FieldEstimate:
 class _Search:
     """Deviances of hidden labels for strengths, computed once for each."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        labels: Labels,
-        scores: Array,
-        fold: IntArray,
-        n_folds: int,
-        scale: float,
-    ) -> None:
+    def __init__(self, graph: Graph, labels: Labels, scores: Array, fold: IntArray) -> None:
         self.labels = labels
         self._graph = graph
         self._scores = scores
         self._fold = fold
-        self.scale = scale
         all_folds = total_rows(scores) * scores.shape[1] <= ALL_FOLDS_UP_TO
-        self.hide(n_folds if all_folds else 1)
+        self.hide(N_FOLDS if all_folds else 1)
 
     def hide(self, n_folds: int) -> None:
         """Predict the labels of the first folds."""
         self._tested = range(n_folds)
         self.hidden = np.isin(self._fold, self._tested)
-
-    def _in_range(self, lam: float, tau: float) -> bool:
-        if tau < MIN_TAU:
-            return False
-        size = lam / (START[0] * self.scale)
-        ratio = tau / (START[1] * lam)
-        return ENDS[0] <= size <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]
 
     def predict(self, loss: Loss, field: LatentField | None) -> Array:
         """Return scores plus field at the hidden labels, NaN elsewhere."""
@@ -109,18 +94,21 @@ class _Search:
             values = loss.deviance(scores[self.hidden], labels.target)
         return float(np.average(values, weights=labels.weight))
 
-    def best(self, loss: Loss, field: LatentField) -> tuple[LatentField, Array]:
-        """Return the best strengths near those of a field, and the predictions with them."""
+    def best(self, loss: Loss, field: LatentField, scale: float) -> tuple[LatentField, Array]:
+        """Return the best strengths near those of a field, and the predictions with them.
+
+        ``scale`` is the mean curvature, of which the ends of the search for λ are multiples.
+        """
         best = (field, self.predict(loss, field))
         least = self.deviance(loss, best[1])
         tried = {(field.lam, field.tau)}
         for factor in FACTORS:
             for _ in range(MAX_MOVES):
                 center = best[0]
-                for up, ratio in product((1.0, factor, 1 / factor), repeat=2):
+                moves = ((1.0, factor), (1.0, 1 / factor), (factor, 1.0), (1 / factor, 1.0))
+                for up, ratio in moves:
                     strengths = (center.lam * up, center.tau * up * ratio)
-                    is_step = (up != 1.0) + (ratio != 1.0) == 1
-                    if not is_step or strengths in tried or not self._in_range(*strengths):
+                    if strengths in tried or not _in_range(*strengths, scale):
                         continue
                     tried.add(strengths)
                     other = replace(field, lam=strengths[0], tau=strengths[1])
@@ -134,26 +122,33 @@ class _Search:
         return best
 
 
+def _in_range(lam: float, tau: float, scale: float) -> bool:
+    if tau < MIN_TAU:
+        return False
+    ratio = tau / (START_RATIO * lam)
+    return ENDS[0] <= lam / scale <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]
+
+
 def hidden_deviances(
-    graph: Graph, labels: Labels, scores: Array, loss: Loss, *, n_folds: int = 5, seed: int = 0
+    graph: Graph, labels: Labels, scores: Array, loss: Loss, seed: int = 0
 ) -> Array:
     """Return the deviance of each label, times its weight, with the field that is estimated.
 
     Each label is hidden from the field that predicts it; arguments as in :func:`estimate_field`.
     """
-    estimate = estimate_field(graph, labels, scores, loss, n_folds=n_folds, seed=seed)
-    search = _Search(graph, labels, scores, _folds(labels, n_folds, seed), n_folds, 1.0)
-    search.hide(n_folds)
+    estimate = estimate_field(graph, labels, scores, loss, seed=seed)
+    search = _Search(graph, labels, scores, _folds(labels, seed))
+    search.hide(N_FOLDS)
     predicted = search.predict(estimate.loss, estimate.field)
     with np.errstate(over="ignore"):
         return labels.weighted(estimate.loss.deviance(predicted, labels.target))
 
 
-def _folds(labels: Labels, n_folds: int, seed: int, positions: IntArray | None = None) -> IntArray:
+def _folds(labels: Labels, seed: int, positions: IntArray | None = None) -> IntArray:
     random = np.random.default_rng(seed)
     if positions is None:
-        return random.permutation(labels.nodes.size) % n_folds
-    return random.permutation(total_rows(labels.target))[positions] % n_folds
+        return random.permutation(labels.nodes.size) % N_FOLDS
+    return random.permutation(total_rows(labels.target))[positions] % N_FOLDS
 
 
 def estimate_field(
@@ -162,7 +157,6 @@ def estimate_field(
     scores: Array,
     loss: Loss,
     *,
-    n_folds: int = 5,
     seed: int = 0,
     start: LatentField | None = None,
     similarity: bool = False,
@@ -171,7 +165,7 @@ def estimate_field(
     """Return the strengths of the field, and the parameters of the loss that are None.
 
     ``scores`` are those of the labelled nodes, offset included, by models not trained on that
-    label. The labels of each of ``n_folds``, drawn by ``seed``, are hidden in turn.
+    label. The labels of each of five folds, drawn by ``seed``, are hidden in turn.
     With ``similarity`` the field connects nodes with similar neighbourhoods, unless ``start`` is
     given. ``positions`` of labels among those of all workers make folds that do not depend on
     these.
@@ -182,36 +176,37 @@ def estimate_field(
         ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
         graph = Graph.from_groups(ids, groups)
         labels = Labels(np.arange(ids.size), labels.target, labels.weight)
-    fold = _folds(labels, n_folds, seed, positions)
+    fold = _folds(labels, seed, positions)
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
-    search = _Search(graph, labels, scores, fold, n_folds, curvature)
-    strengths = (START[0] * curvature, START[0] * START[1] * curvature)
-    if start is None and strengths[1] < MIN_TAU:  # labels in a unit beyond that of any field
-        without = search.deviance(fitted, search.predict(fitted, None))
-        return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
+    search = _Search(graph, labels, scores, fold)
+    alone = search.predict(fitted, None)
+    tau = START_RATIO * curvature
+    if start is None and tau < MIN_TAU:  # labels in a unit beyond that of any field
+        without = search.deviance(fitted, alone)
+        return FieldEstimate(None, fitted, without, without, alone)
     kind: dict[str, bool] = {"normalized": not similarity, "similarity": similarity}
-    field = start or LatentField(*strengths, **kind)
+    field = start or LatentField(curvature, tau, **kind)
     predicted = scores
     for _ in range(ROUNDS):
-        field, predicted = search.best(fitted, field)
+        field, predicted = search.best(fitted, field, curvature)
         hidden = labels.subset(search.hidden)
         again = loss.prepared(hidden.target, hidden.weight, predicted[search.hidden])
         if again.get_params() == fitted.get_params():
             break
         ratio = again.curvature_over(fitted, scores)
         if ratio != 1.0:
-            search.scale *= ratio
+            curvature *= ratio
             field = replace(field, lam=ratio * field.lam, tau=max(ratio * field.tau, MIN_TAU))
         fitted = again
-    without = search.deviance(fitted, search.predict(fitted, None))
+    without = search.deviance(fitted, alone)
     deviance = search.deviance(fitted, predicted)
     if deviance > (1.0 - MIN_GAIN) * without:
         fitted = loss.prepared(labels.target, labels.weight, scores)
-        return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
+        return FieldEstimate(None, fitted, without, without, alone)
     weights: Array | float = 1.0
     if type(fitted).outlier_weights is not Loss.outlier_weights:
-        search.hide(n_folds)
+        search.hide(N_FOLDS)
         for _ in range(WEIGHT_ROUNDS):
             weights = fitted.outlier_weights(search.predict(fitted, field), labels.target)
             search.labels = replace(labels, weight=labels.weight * weights)

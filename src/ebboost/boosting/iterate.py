@@ -9,7 +9,7 @@ from ebboost.data.types import Array
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Iterate:
     """The model after some rounds: scores of every node, the same after propagation, tree weights.
 
@@ -29,7 +29,7 @@ class Iterate:
     scores: Array
     propagated: Array | Callable[["Iterate"], Array]
     weights: tuple[float, ...] = ()
-    cache: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
 
     def cached(self, name: str, compute: Callable[[], T]) -> T:
         """Return the quantity ``name`` at this point, computed on first use."""

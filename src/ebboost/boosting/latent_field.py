@@ -146,7 +146,6 @@ class FieldPosterior:
     def __init__(self, graph: Graph, nodes: IntArray, weight: Array, field: LatentField) -> None:
         lam = field.lam
         tau = field.tau
-        normalized = field.normalized
         self._graph = graph
         self.nodes = nodes
         self.n_nodes = graph.n_nodes
@@ -160,23 +159,22 @@ class FieldPosterior:
         degrees = graph.degrees
         root = None
         row_sums = degrees
-        if normalized:
+        if field.normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
             row_sums = root * (graph.unsigned.adjacency @ root)
-        on_nodes = np.full_like(degrees, float(field.unlabelled))
-        on_nodes[nodes] = self.weight
         # The field of a node without edges is shrunk as if it had one neighbour.
-        row_sums = np.where(degrees > 0, row_sums, float(normalized))
-        prior = on_nodes.copy()
-        prior[nodes] = 0.0
-        prior += tau + lam * row_sums
+        row_sums = np.where(degrees > 0, row_sums, float(field.normalized))
+        on_nodes = np.full_like(degrees, float(field.unlabelled))
+        on_nodes[nodes] = 0.0
+        prior = on_nodes + (tau + lam * row_sums)
         #: Precision matrix of the prior, λL + τI, and ``unlabelled`` at nodes without a label.
         self.prior: Any = GraphMatrix(graph.adjacency, prior, lam, root)
-        self._matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
+        on_nodes[nodes] = self.weight
         # w_i + τ, by which each row of K⁻¹ exceeds its off-diagonal entries.
         self._dominance = on_nodes + tau
+        self._matrix = self.prior.replace(self._dominance + lam * row_sums, lam)
         self._remedy = f"Use a smaller lam (now {lam}) or a larger tau (now {tau})"
-        self._remedy += "." if normalized else ", or normalized=True."
+        self._remedy += "." if field.normalized else ", or normalized=True."
         self._near: list[Factor | None] = []
 
     @lazy_property
@@ -247,13 +245,12 @@ class FieldPosterior:
         solver = self._system(curvature)
         if nodes is None or nodes.size > MAX_EXACT_NODES:
             solver.factorize()
-            exact = solver.inverse_diagonal()
-            if exact is None:
+            if solver.factor is not None:
+                every = Variances(solver.factor.inverse_diagonal(), 0.0)
+            else:
                 matrix = solver.matrix
                 rows = (matrix.edges, matrix.diagonal)
                 every = diagonal_of_inverse(*rows, self.tau, solver.solve, matrix.sweep.with_halo)
-            else:
-                every = Variances(exact, 0.0)
             return every if nodes is None else Variances(every.values[nodes], every.relative_error)
         column = np.arange(nodes.size)
         unit = np.zeros((self.n_nodes, nodes.size))
@@ -318,9 +315,8 @@ class FieldPosterior:
         within the bounds 1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
         """
         self.factorize()
-        exact = self._solver.inverse_diagonal()
-        if exact is not None:
-            return exact[self.nodes]
+        if self._solver.factor is not None:
+            return self._solver.factor.inverse_diagonal()[self.nodes]
         if self.n_nodes > self.exact_diagonal_up_to:
             return self._estimated_diagonal()
         diagonal = np.empty(self.nodes.size, like=self.weight)

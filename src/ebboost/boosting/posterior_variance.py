@@ -46,16 +46,8 @@ class Variances(NamedTuple):
     relative_error: float
 
 
-def _all_here(values: Array) -> Array:
-    return values
-
-
 def diagonal_of_inverse(
-    edges: sparse.csr_array,
-    diagonal: Array,
-    floor: float,
-    solve: Solve,
-    with_halo: WithHalo = _all_here,
+    edges: sparse.csr_array, diagonal: Array, floor: float, solve: Solve, with_halo: WithHalo
 ) -> Variances:
     """Return the diagonal of Q⁻¹, for a symmetric Q with no eigenvalue below ``floor``.
 
@@ -104,9 +96,7 @@ def _exact(edges: sparse.csr_array, diagonal: Array, solve: Solve) -> Array:
     return solve(np.asarray(units, like=diagonal), EXACT_TOLERANCE)[rows, columns]
 
 
-def belief_propagation(
-    edges: sparse.csr_array, diagonal: Array, with_halo: WithHalo = _all_here
-) -> Array:
+def belief_propagation(edges: sparse.csr_array, diagonal: Array, with_halo: WithHalo) -> Array:
     """Return variances by belief propagation; ``edges`` are the entries off the diagonal.
 
     Both messages of an edge are computed at each of its ends, so that workers exchange numbers of

@@ -24,9 +24,9 @@ class Contraction:
 
     method: str
     sigma: float  # the largest eigenvalue of I + λL, or more
-    alpha: float = 1.0  # the step of "gradient"
-    largest: float = 1.0  # and smallest entry of the diagonal of I + λL, for "jacobi"
-    smallest: float = 1.0
+    alpha: float  # the step of "gradient"
+    largest: float  # and smallest entry of the diagonal of I + λL, for "jacobi"
+    smallest: float
 
     @property
     def start(self) -> float:

@@ -138,11 +138,7 @@ class Layout:
     def run(self, name: str, *arguments: object) -> None:
         """Run a loop over all rows, by several threads where that pays."""
         loop = getattr(COMPILED, f"ebboost_{name}")
-        count = self.n_threads
-        if count == 1:
-            loop(0, self.order.ranges.n_rows, *arguments)
-        else:
-            by_threads(loop, self.order.ranges.split(count), arguments)
+        by_threads(loop, self.order.ranges.split(self.n_threads), arguments)
 
 
 class CompiledSweep(ScipySweep):

@@ -49,10 +49,9 @@ class GraphMatrix(LinearOperator):
         """Return the product with scores, sparse if they are."""
         return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
 
-    def replace(self, diagonal: Array, strength: float, unsigned: bool = False) -> "GraphMatrix":
-        """Return the matrix with another diagonal and strength, and |A| for A if ``unsigned``."""
-        adjacency = abs(self.adjacency) if unsigned else self.adjacency
-        return GraphMatrix(adjacency, diagonal, strength, self.root)
+    def replace(self, diagonal: Array, strength: float) -> "GraphMatrix":
+        """Return the matrix with another diagonal and strength."""
+        return GraphMatrix(self.adjacency, diagonal, strength, self.root)
 
     @property
     def edges(self) -> sparse.csr_array:
@@ -110,14 +109,13 @@ class LaplacianSystem:
         Lanczos does not converge.
         """
         parent = self._graph.parent
-        eigenvalues = _eigenvalues.setdefault(parent, {})
         key = (self.lam, self.normalized)
-        return compute_once(eigenvalues, key, self._largest_eigenvalue)
+        eigenvalues = _eigenvalues.setdefault(parent, {})
+        return compute_once(
+            eigenvalues, key, lambda: LaplacianSystem(parent, *key)._largest_eigenvalue()
+        )
 
     def _largest_eigenvalue(self) -> float:
-        parent = self._graph.parent
-        if parent is not self._graph:
-            return LaplacianSystem(parent, self.lam, self.normalized)._largest_eigenvalue()
         degree = 1.0 if self.normalized else float(self.degrees.max(initial=0.0))
         gershgorin = 1.0 + 2.0 * self.lam * degree
         if isinstance(self.degrees, ShardedArray):

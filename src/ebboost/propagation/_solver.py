@@ -40,26 +40,18 @@ class SparseSolver:
                 f"A system to solve on this graph has eigenvalues from {floor:.4g} to {top:.4g}, "
                 f"too far apart for double precision. {remedy}"
             )
-        self._factor: Factor | None = None
+        #: The factorisation, if there is one.
+        self.factor: Factor | None = None
         self._near = near
         if matrix.shape[0] <= self.direct_up_to:
             self.factorize()
 
     def factorize(self) -> None:
         """Factorise the matrix, if it is in memory and fills in little: for hundreds of b."""
-        if self._factor is None and isinstance(self.matrix.adjacency, sparse.csr_array):
+        if self.factor is None and isinstance(self.matrix.adjacency, sparse.csr_array):
             pattern = elimination(self.matrix.adjacency, self.matrix.sweep)
             if pattern is not None:
-                self._factor = Factor(self.matrix, pattern)
-
-    @property
-    def factor(self) -> Factor | None:
-        """The factorisation, if there is one."""
-        return self._factor
-
-    def inverse_diagonal(self) -> Array | None:
-        """Return the diagonal of M⁻¹, or None where M was not factorised."""
-        return None if self._factor is None else self._factor.inverse_diagonal()
+                self.factor = Factor(self.matrix, pattern)
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c).
@@ -67,8 +59,8 @@ class SparseSolver:
         The residual of each column is at most ``tolerance`` times its b; if ``max_iterations`` do
         not suffice, a ConvergenceWarning says so.
         """
-        if self._factor is not None:
-            return self._factor.solve(right)
+        if self.factor is not None:
+            return self.factor.solve(right)
         is_column = right.size == right.shape[0]
         one_by_one = is_column or self.matrix.sweep.solves_columns
         if one_by_one and self.matrix.strength != 0.0:

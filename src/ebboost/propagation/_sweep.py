@@ -238,7 +238,7 @@ class ScipySweep(Sweep):
                 if table is not None:
                     table[...] = missing
                     picked = pick.reduceat(np.where(present, neighbors, limit), starts)
-                    table[connected] = np.where(np.isinf(picked), missing, picked)
+                    table[connected] = np.where(picked == limit, missing, picked)
 
 
 def add_terms(product: Vector, v: Vector, terms: Terms) -> None:

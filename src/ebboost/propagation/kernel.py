@@ -250,7 +250,8 @@ class KernelPolynomial(SymmetricOperator):
             return super().magnitude
         largest = self._largest_degree
         diagonal = 1.0 - (self._system.diagonal - 1.0) / largest
-        step = self._system.matrix.replace(diagonal, -1.0 / largest, unsigned=True)
+        matrix = self._system.matrix
+        step = GraphMatrix(abs(matrix.adjacency), diagonal, -1.0 / largest, matrix.root)
         return PowerSum(step, np.abs(self._powers))
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:

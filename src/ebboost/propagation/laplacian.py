@@ -15,6 +15,7 @@ from ebboost.data.parameters import check_number
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction
+from ebboost.propagation._compiled import sweep_on
 from ebboost.propagation._matrix import LaplacianSystem, columnwise, like
 from ebboost.propagation._solver import SparseSolver
 from ebboost.propagation.base import PropagationOperator, Smoother, SymmetricOperator
@@ -214,7 +215,7 @@ class JacobiSteps(PropagationOperator):
         self._root = matrix.root
         self._after = system.lam * matrix.root * self._inverse
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
-        self._sweep = matrix.replace(system.diagonal, system.lam, unsigned=system.signed).sweep
+        self._sweep = sweep_on(abs(matrix.adjacency)) if system.signed else matrix.sweep
         ones = np.ones_like(matrix.root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = matrix.sweep

@@ -26,18 +26,13 @@ from ebboost.propagation.base import PropagationOperator, Smoother
 AUTO_SCALE = 3.0
 
 
-class Penalty(NamedTuple):
-    """ρ and its derivative, of t = ‖z_i−z_j‖²/σ² and in units of σ²; ρ(0) = 0, ρ'(0) = 1 ≥ ρ'."""
-
-    value: Callable[[Array], Array]
-    derivative: Callable[[Array], Array]
-
-
-PENALTIES = {
-    "sqrt": Penalty(lambda t: 2.0 * (np.sqrt(1.0 + t) - 1.0), lambda t: 1.0 / np.sqrt(1.0 + t)),
-    "log": Penalty(np.log1p, lambda t: 1.0 / (1.0 + t)),
-    "geman-mcclure": Penalty(lambda t: t / (1.0 + t), lambda t: 1.0 / (1.0 + t) ** 2),
-    "truncated": Penalty(lambda t: np.minimum(t, 1.0), lambda t: np.where(t < 1.0, 1.0, 0.0)),
+Derivative = Callable[[Array], Array]
+#: ρ' of each penalty, as a function of t = ‖z_i−z_j‖²/σ²; ρ'(0) = 1 ≥ ρ'.
+PENALTIES: dict[str, Derivative] = {
+    "sqrt": lambda t: 1.0 / np.sqrt(1.0 + t),
+    "log": lambda t: 1.0 / (1.0 + t),
+    "geman-mcclure": lambda t: 1.0 / (1.0 + t) ** 2,
+    "truncated": lambda t: np.where(t < 1.0, 1.0, 0.0),
 }
 
 
@@ -146,9 +141,9 @@ class Robust(Smoother):
                 "eb.Robust weights edges by the similarity of their nodes: strengths of relations "
                 "must not be negative."
             )
-        return RobustOperator(self, graph, self._penalty())
+        return RobustOperator(self, graph, self._derivative())
 
-    def _penalty(self) -> Penalty:
+    def _derivative(self) -> Derivative:
         if isinstance(self.penalty, str) and self.penalty in PENALTIES:
             return PENALTIES[self.penalty]
         try:
@@ -157,8 +152,8 @@ class Robust(Smoother):
             names = sorted(PENALTIES)
             problem = f"penalty must be one of {names} or a number p with 0 < p <= 2"
             raise ValueError(f"{problem}, got {self.penalty!r}.") from None
-        p = float(self.penalty) / 2.0
-        return Penalty(lambda t: ((1.0 + t) ** p - 1.0) / p, lambda t: (1.0 + t) ** (p - 1.0))
+        exponent = float(self.penalty) / 2.0 - 1.0
+        return lambda t: (1.0 + t) ** exponent
 
 
 class RobustOperator:
@@ -167,11 +162,11 @@ class RobustOperator:
     linear = False
     norm_bound = 1.0  # of P_w, whatever the weights
 
-    def __init__(self, smoother: Robust, graph: Graph, penalty: Penalty) -> None:
+    def __init__(self, smoother: Robust, graph: Graph, derivative: Derivative) -> None:
         self.shape = (graph.n_nodes, graph.n_nodes)
         self.lam = float(smoother.lam)
         self.n_steps = smoother.n_steps
-        self._penalty = penalty
+        self._derivative = derivative
         self._scale = float(smoother.scale)
         upper = sparse.triu(graph.adjacency, 1, format="csr").tocoo()
         self.source, self.target = upper.coords
@@ -202,19 +197,17 @@ class RobustOperator:
         """Return Z after k steps from ``scores``."""
         return self.linearize(scores).smoothed
 
-    def energy(self, smoothed: NDArray[Any], scores: NDArray[Any]) -> float:
-        """Return ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²), which every step lowers."""
-        penalties = self._scale**2 * self._penalty.value(self._differences(_columns(smoothed)))
-        rough = self.lam * (self._coupling * penalties).sum()
-        return float(((smoothed - scores) ** 2).sum() + rough)
-
     def edge_weights(self, scores: NDArray[Any]) -> EdgeWeights:
         """Return the mean weight of each edge over the steps from ``scores``."""
         return EdgeWeights(self.source, self.target, self.linearize(scores).attention)
 
     def weights(self, z: Array) -> Array:
-        """Return ρ'(‖z_i−z_j‖²) of every edge."""
-        return self._penalty.derivative(self._differences(z))
+        """Return ρ'(‖z_i−z_j‖²) of every edge, a column at a time to bound the memory."""
+        total = np.zeros(self.source.size)
+        for column in z.T:
+            gap = self._left * column[self.source] - self._right * column[self.target]
+            total += gap * gap
+        return self._derivative(total / self._scale**2)
 
     def reweighted(self, weight: Array) -> tuple[sparse.csr_array, Array]:
         """Return I − α(I + λL_w) for edge weights w: the matrix off its diagonal, and that."""
@@ -225,14 +218,6 @@ class RobustOperator:
         # divided out and r_i multiplied in.
         diagonal = 1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root))
         return matrix, diagonal[:, None]
-
-    def _differences(self, z: Array) -> Array:
-        """‖z_i−z_j‖²/σ² of every edge, a column at a time to bound the memory."""
-        total = np.zeros(self.source.size)
-        for column in z.T:
-            gap = self._left * column[self.source] - self._right * column[self.target]
-            total += gap * gap
-        return total / self._scale**2
 
 
 class Reweighted(PropagationOperator):

@@ -34,7 +34,7 @@ class _LogLink(Loss):
         """Return the derivative by the score."""
 
     def initial(self, target: Array, weight: Array, offset: Array | None = None) -> Array:
-        exposure = np.ones_like(target[:, :1]) if offset is None else np.exp(offset)
+        exposure = 1.0 if offset is None else np.exp(offset)
         weights = weight[:, None]
         mean = (weights * target).sum(axis=0) / (weights * exposure).sum(axis=0)
         start = np.log(np.maximum(mean, MIN_MEAN))

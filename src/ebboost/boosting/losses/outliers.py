@@ -53,7 +53,8 @@ class Mixture(NamedTuple):
         size = np.abs(residuals)
         share = self.outlier_share
         width = 2.0 * np.log(self.largest / OUTLIER_FROM)
-        outliers = np.where(size >= OUTLIER_FROM, share / (width * np.maximum(size, 1.0)), 0.0)
+        density = share / (width * np.maximum(size, OUTLIER_FROM))
+        outliers = np.where(size >= OUTLIER_FROM, density, 0.0)
         clean = np.log1p(-share) + self.log_density(residuals)
         return clean, np.log(np.maximum(outliers, 1e-300))
 
