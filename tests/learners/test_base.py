@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 import ebboost as eb
 from ebboost.data.table import Table
 from ebboost.learners import as_learner
+from ebboost.learners.base import PartialGrower
 from tests.learners.helpers import BOOSTERS, LEARNERS, fitted, problem, start
 
 
@@ -21,6 +22,46 @@ def test_training_loss_falls_and_the_compiled_model_reproduces_the_scores(name):
         m = fitted(LEARNERS[name], X, y, graph, momentum=momentum)
         assert m.history_["training"][-1] < 0.5 * m.history_["training"][0]
         np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("learner", [eb.LightGBM(7, min_child_samples=1), eb.RandomNetwork(16)])
+def test_functions_grown_on_the_rows_with_curvature_are_those_grown_on_all(learner):
+    X, y, _ = problem()
+    table = Table(X, ("a", "b", "c"))
+    rows = np.flatnonzero(~np.isnan(y))
+    curvature = np.isfinite(y)[:, None].astype(float)
+    curvature.setflags(write=False)
+    usual = start(learner, table)
+    part = PartialGrower(start(learner, table).on_rows(rows), rows)
+    for step in range(4):
+        gradient = curvature * (np.nan_to_num(y)[:, None] - 0.1 * step)
+        whole = usual.grow(gradient, curvature)
+        tree = part.grow(gradient, curvature)
+        np.testing.assert_allclose(tree[rows], whole[rows], rtol=1e-5, atol=1e-6)
+        assert not tree[np.isnan(y)].any() and whole[np.isnan(y)].any()
+    predicted = [one.compile([1.0] * 4).predict(table) for one in (usual, part)]
+    np.testing.assert_allclose(*predicted, rtol=1e-5, atol=1e-6)
+    marked = part.mark_missing(np.ones((300, 1)))
+    np.testing.assert_array_equal(np.isnan(marked[:, 0]), np.isnan(y))
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "network"])
+def test_a_grower_on_some_rows_is_cloned_into_one_on_all_and_restored(name):
+    X, y, _ = problem()
+    table = Table(X, ("a", "b", "c"))
+    rows = np.arange(0, 300, 2)
+    gradient = np.nan_to_num(y)[:, None]
+    curvature = np.ones((300, 1))
+    first = start(LEARNERS[name], table)
+    parts = [PartialGrower(first.on_rows(rows), rows) for _ in range(2)]
+    for _ in range(2):
+        parts[0].grow(gradient, curvature)
+    parts[1].restore(parts[0].state())
+    np.testing.assert_array_equal(*(one.grow(0.5 * gradient, curvature) for one in parts))
+    whole = [one.clone_with_shared_bins(3) for one in (parts[0], first)]
+    np.testing.assert_array_equal(*(one.grow(gradient, curvature) for one in whole))
+    again = PartialGrower(whole[0].on_rows(rows[:50]), rows[:50])
+    assert np.flatnonzero(again.grow(gradient, curvature)).max() <= rows[49]
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -56,6 +56,45 @@ def test_members_have_seeds_of_their_own():
     assert splits[: m.state_.rounds[0]] != splits[m.state_.rounds[0] :]
 
 
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        {"labels": "field"},
+        {"labels": "none"},
+        {"labels": "field", "neighbor_features": eb.NeighborFeatures()},
+        {"labels": "field", "learner": eb.RandomNetwork(8), "learning_rate": 0.3},
+    ],
+)
+def test_models_of_few_labels_score_all_other_nodes(fixed):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=400)
+    graph = eb.Graph.build_knn(X, k=4)
+    nodes = rng.choice(400, 60, replace=False)
+    settings = {"smoothing": None, "random_state": 0, "n_folds": 2} | fixed
+    m = eb.EBBSRegressor(20, **settings).fit(X, y[nodes], nodes=nodes, graph=graph)
+    scores = m.state_.scores
+    table = m.state_.pipeline.transform(m.state_.table, graph)
+    np.testing.assert_allclose(m.ensemble_.predict(table), scores, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-6, atol=1e-8)
+    others = np.setdiff1d(np.arange(400), nodes)
+    assert m.score(X, y, nodes=others) > 0.5
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+def test_all_rows_are_trained_on_where_all_scores_matter(penalty, monkeypatch):
+    needed = []
+    monkeypatch.setattr(eb.learners.lightgbm.LightGBMGrower, "on_rows", needed.append)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    graph = eb.Graph.build_knn(X, k=4)
+    fixed = {"penalty": penalty, "n_folds": 2, "random_state": 0, "learner": eb.LightGBM()}
+    smoothing = None if penalty else eb.Laplacian(1.0, 2)
+    m = eb.EBBSRegressor(3, smoothing=smoothing, labels="none", **fixed)
+    m.fit(X, X[:50, 0], nodes=np.arange(50), graph=graph)
+    assert not needed
+
+
 @pytest.mark.parametrize("selection", ["search", "thorough"])
 def test_candidates_share_the_first_mode_of_their_field(selection, monkeypatch):
     X, y, graph = homophilous(200)

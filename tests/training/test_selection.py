@@ -15,9 +15,10 @@ from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
 from ebboost.training import defaults, selection, trainer
 from ebboost.training.finish import average_models
+from ebboost.training.fold_model import FoldModel, out_of_fold
 from ebboost.training.parts import Parts, named, parts_of
 from ebboost.training.problem import FitData
-from ebboost.training.runs import FoldModel, Runner, out_of_fold
+from ebboost.training.runs import Runner
 from ebboost.training.selection import Search, compare, losses_of
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer

@@ -29,6 +29,7 @@ class RoundInfo:
         Mean losses after this round; ``validation_loss`` is None without validation nodes.
     model : Iterate
         The model so far: ``model.scores``, ``model.smoothed`` and ``model.weights``, one per tree.
+        Where scores of nodes without known labels do not matter, they are computed after training.
     step : float
         The step along the new tree, which is grown in units of the spread of the labels.
     cosine : float

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebboost.data.table import Table
-from ebboost.data.types import Array
+from ebboost.data.types import Array, IntArray
 from ebboost.propagation import allowed_threads
 
 FEW_ROWS = 200  # predicted sooner by one thread than by several
@@ -182,6 +182,14 @@ class TreeGrower(ABC):
         """
         return None
 
+    def on_rows(self, rows: IntArray) -> "TreeGrower | None":
+        """Return a grower without trees on some rows of the same bins, or None if unsupported.
+
+        Gradients and values of its trees are those of ``rows``, sorted positions. It clones into
+        growers on all rows.
+        """
+        return None
+
     def state(self) -> dict[str, Any]:
         """Return the content of a checkpoint: numbers, text, bytes, arrays or :class:`Pickled`.
 
@@ -193,6 +201,67 @@ class TreeGrower(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what :meth:`state` returned; called before any :meth:`grow`."""
         raise ValueError(f"checkpoint: {type(self).__name__} has no restore(); fit without one.")
+
+
+class PartialGrower(TreeGrower):
+    """Trees whose values are computed at the rows needed in training, and are 0 at all others.
+
+    Parameters
+    ----------
+    own : TreeGrower
+        On these rows, from :meth:`TreeGrower.on_rows`.
+    rows : ndarray of int
+        Positions of the rows, sorted.
+    """
+
+    def __init__(self, own: TreeGrower, rows: IntArray) -> None:
+        self._own = own
+        self._rows = rows
+        self._last_curvature: tuple[Array, Array] | None = None
+
+    @classmethod
+    def of(cls, grower: TreeGrower, rows: IntArray) -> TreeGrower:
+        """Return a grower of such trees, or ``grower`` itself if it does not support rows."""
+        own = grower.on_rows(rows)
+        return grower if own is None else cls(own, rows)
+
+    def grow(self, gradient: Array, curvature: Array) -> Array | None:
+        """Grow on the rows; see :meth:`TreeGrower.grow`."""
+        last = self._last_curvature
+        if last is None or last[0] is not curvature or curvature.flags.writeable:
+            own = curvature[self._rows] if len(curvature) == len(gradient) else curvature
+            own.setflags(write=curvature.flags.writeable)  # learners keep what is read-only
+            last = self._last_curvature = (curvature, own)
+        values = self._own.grow(gradient[self._rows], last[1])
+        if values is None:
+            return None
+        tree = np.zeros_like(gradient)
+        tree[self._rows] = values
+        return tree
+
+    def mark_missing(self, scores: Array) -> Array:
+        """Return scores of all rows with NaN at those that were not computed."""
+        known = np.full_like(scores, np.nan)
+        known[self._rows] = scores[self._rows]
+        return known
+
+    def compile(self, weights: Sequence[float]) -> "Ensemble":
+        """Return the weighted sum; see :meth:`TreeGrower.compile`."""
+        return self._own.compile(weights)
+
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> TreeGrower | None:
+        """Return a grower on all rows; see :meth:`TreeGrower.clone_with_shared_bins`."""
+        return self._own.clone_with_shared_bins(seed, changes)
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of a checkpoint; see :meth:`TreeGrower.state`."""
+        return self._own.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint; see :meth:`TreeGrower.restore`."""
+        self._own.restore(state)
 
 
 class BoosterGrower(TreeGrower):

@@ -7,7 +7,9 @@ private hook, with a fallback, is in :func:`_block_dataset`.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -19,6 +21,7 @@ from ebboost.data.once import lazy_property
 from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.schema import require
 from ebboost.data.table import Table
+from ebboost.data.types import IntArray
 from ebboost.learners._untrusted import check_lightgbm
 from ebboost.learners.base import (
     Array,
@@ -165,10 +168,40 @@ class LightGBMGrower(BoosterGrower):
         # A table without a column to split on is a fatal error to LightGBM, printed as one too.
         columns = range(table.values.shape[1])
         self._constant = not any(self._data.feature_num_bin(column) for column in columns)
+        self._all_rows = (self._data, self._shape)
+        self._subsets: list[tuple[IntArray, Any]] = []  # the last one, for all that share the bins
         self._start()
 
+    def on_rows(self, rows: IntArray) -> "LightGBMGrower":
+        """Return a booster on some rows; see :meth:`TreeGrower.on_rows`."""
+        if not self._subsets or not np.array_equal(self._subsets[0][0], rows):
+            subset = self._all_rows[0].subset(rows).construct()
+            self._subsets[:] = [(rows, subset)]
+        other = copy(self)
+        other._data = self._subsets[0][1]
+        other._shape = (rows.size, self._shape[1])
+        other._start()
+        return other
+
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> "LightGBMGrower":
+        """Return a new booster on all rows of the same bins."""
+        other = copy(self)
+        other._data, other._shape = self._all_rows
+        return super(LightGBMGrower, other).clone_with_shared_bins(seed, changes)
+
     def _start(self) -> None:
-        self._booster: Any = self._lightgbm.Booster(self._params, self._data)
+        params = dict(self._params)
+        n_rows = self._shape[0]
+        n_all = self._all_rows[1][0]
+        if n_rows < n_all:
+            # LightGBM estimates the rows of a leaf by its share of the curvature; the same share.
+            least = params["min_data_in_leaf"] * n_rows / n_all
+            params["min_data_in_leaf"] = max(round(least), 1)
+            if params["bagging_fraction"] * n_rows < 1.0:  # or LightGBM aborts
+                params["bagging_fraction"] = 1.0
+        self._booster: Any = self._lightgbm.Booster(params, self._data)
         n_trees = self._booster.num_model_per_iteration()
         if n_trees != self._shape[1]:
             raise ValueError(

@@ -8,6 +8,7 @@ Shapley values of a unit of three columns are exact sums of eight terms.
 
 import io
 from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -195,24 +196,34 @@ class NetworkGrower(TreeGrower):
         self._random = np.random.default_rng(seed)
         self._starts = _spread_rows(rows) if starts is None else starts
         self._shared = (scaling, rows, self._starts)  # with growers for other labels
+        self._all_rows = rows
         self._rounds: list[Units] = []
         self._input_shares = np.zeros(rows.shape[1])  # of the gains of units that were kept
         self._used: TrainingRows | None = None
         self._limits: Array | None = None  # least and greatest inputs, once they are known
 
+    def on_rows(self, rows: IntArray) -> "NetworkGrower":
+        """Return a grower on some rows; see :meth:`TreeGrower.on_rows`."""
+        other = copy(self)
+        other._rows = self._all_rows[rows]
+        other._shape = (rows.size, self._shape[1])
+        other._random = deepcopy(self._random)
+        other._rounds = []
+        return other
+
     def _limit(self, limits: Array) -> None:
         """Make inputs constant beyond limits of them."""
         self._limits = limits
         if np.isfinite(limits).any():
-            scaling, rows, starts = self._shared
+            scaling, _, starts = self._shared
             self._scaling = scaling.limited(limits)
-            self._rows = rows.clip(*limits)
+            self._rows = self._rows.clip(*limits)
             self._starts = starts.clip(*limits)
 
     def _limits_of(self, curvature: Array) -> Array:
         """The range of the rows that are trained on, infinite where few others are beyond."""
-        rows = self._rows
-        used = rows[np.any(curvature > 0.0, axis=1)]
+        rows = self._all_rows
+        used = self._rows[np.any(curvature > 0.0, axis=1)]
         least = used.min(axis=0)
         most = used.max(axis=0)
         is_number = self._scaling.level == NUMBER

@@ -204,6 +204,9 @@ MIN_LABELS_FOR_FOLDS = 10
 ROUNDS_WITHOUT_VALIDATION = 50
 MIN_LABELS_TO_HOLD_OUT = 50
 MIN_LABELS_TO_TRAIN = 10
+#: Largest share of rows with known labels to train on these alone, where nothing is propagated.
+#: Lucas with 1 000 and 300 labels takes 17 and 8 processor seconds, on all rows 25 and 10.
+MOST_ROWS_NEEDED = 2 / 3
 #: Fewest held-out labels that probabilities are calibrated on; not tuned.
 MIN_LABELS_TO_CALIBRATE = 50
 #: Trees and networks of the size of residuals: fewest labels, folds, leaves, rows of a leaf,

@@ -25,8 +25,8 @@ from ebboost.model.output import ClassOutput
 from ebboost.model.predict import propagation_operator, with_labels
 from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.training import defaults
+from ebboost.training.fold_model import FoldModel, out_of_fold
 from ebboost.training.problem import FORECAST, LabelFolds, Problem
-from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
 from ebboost.training.spread import estimate_spread
 
@@ -62,14 +62,17 @@ def _member(
     models = [model for search in searches for model in search.final_models(candidate)]
     search = searches[0]
     features = search.runner.features_of(candidate)
+    ensemble = average([model.ensemble for model in models if model.ensemble is not None])
     scores = np.mean([model.scores for model in models], axis=0)
+    is_missing = np.isnan(scores).any(axis=1)
+    if is_missing.any():
+        scores[is_missing] = ensemble.predict(features.table.subset(is_missing))
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     propagated = backend.to_host(operator.apply(backend.to_device(scores)))
     encodes = features.pipeline.encoder is not None
     model = ("estimator", "parameters", "output", "reader", "feature_names")
     names = (*model, "graph", "coordinates", "offset", "relation_strengths")
-    ensemble = average([model.ensemble for model in models if model.ensemble is not None])
     if problem.warm_start is not None:
         ensemble = add(problem.warm_start[candidate.name].state.ensemble, ensemble)
     reasons = [model.stop_reason for model in models]

@@ -13,9 +13,10 @@ from ebboost.data.sharded import total_rows
 from ebboost.data.types import Array
 from ebboost.model.predict import propagation_operator
 from ebboost.training import defaults
+from ebboost.training.fold_model import positions_of_unseen, unseen_labels
 from ebboost.training.parts import parts_of
 from ebboost.training.problem import EarlierModel, Problem
-from ebboost.training.runs import Runner, positions_of_unseen, unseen_labels
+from ebboost.training.runs import Runner
 
 
 def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:

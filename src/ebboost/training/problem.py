@@ -110,6 +110,12 @@ class LabelFolds:
         """Number of models; 1 too where no label is held out."""
         return int(self.fold.max(initial=0)) + 1
 
+    @property
+    def nodes(self) -> IntArray:
+        """The nodes with known labels, those of ``eval_set`` included, in order."""
+        known = [one.nodes for one in (self.labels, self.evaluation) if one is not None]
+        return np.unique(np.concatenate(known))
+
     def with_other_folds(self, seed: int, classes: bool) -> "LabelFolds":
         """Return the same labels, assigned to as many folds at random."""
         values = one_hot(self.labels.target).argmax(axis=1) if classes else self.labels.nodes

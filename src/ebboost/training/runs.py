@@ -23,26 +23,24 @@ from ebboost.boosting.field_mode import LikelihoodFieldObjective
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, BoostingResult, boost
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import as_momentum
 from ebboost.boosting.objective import Objective
-from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.sharded import average, rows_before, total_rows
+from ebboost.data.sharded import ShardedArray
 from ebboost.data.table import Table
-from ebboost.data.types import IntArray
-from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
-from ebboost.learners.averaged import load_ensemble
-from ebboost.learners.lightgbm import LightGBMEnsemble
+from ebboost.learners import TreeGrower, as_learner
+from ebboost.learners.base import PartialGrower
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
-from ebboost.propagation import Propagation, sweep_on
+from ebboost.propagation import IdentityOperator, Propagation, sweep_on
 from ebboost.training import defaults
 from ebboost.training.checkpoint import CheckpointCallback, CheckpointSession
 from ebboost.training.evaluation import eval_metric
+from ebboost.training.fold_model import FoldModel
 from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
-MAX_DRAWN = 1_000_000  # labels of all workers that each of them draws folds for
 logger = logging.getLogger(__name__)
 
 
@@ -67,55 +65,6 @@ class CandidateRun:
     boosting: Boosting
 
 
-@dataclass(frozen=True)
-class FoldModel:
-    """A trained model and its predictions at nodes whose labels it was not trained on.
-
-    ``scores`` are f on all nodes; ``held_out`` and ``evaluation`` are predictions with the field at
-    the nodes of the fold and of ``eval_set``, ``held_out_scores`` and ``evaluation_scores`` are
-    init_score + P f there.
-    """
-
-    ensemble: Ensemble | None
-    init_score: Array
-    scores: Array
-    held_out: Array
-    held_out_scores: Array
-    evaluation: Array
-    evaluation_scores: Array
-    n_rounds: int
-    n_trained: int
-    stop_reason: str
-    history: Mapping[str, list[float]]
-    seconds: float
-
-    def without_trees(self) -> "FoldModel":
-        """Return the predictions alone, of a candidate that was not selected."""
-        return replace(self, ensemble=None, scores=self.scores[:0], history={})
-
-    def state(self) -> dict[str, Any]:
-        """Return the content of a checkpoint."""
-        values = dict(vars(self))
-        ensemble = values.pop("ensemble")
-        if isinstance(ensemble, LightGBMEnsemble):  # leaves times weights would be rounded twice
-            return values | {"trees": list(ensemble.weighted_text)}
-        try:
-            values["trees"] = None if ensemble is None else ensemble.files()
-        except ValueError:  # regressors of scikit-learn
-            values["trees"] = Pickled(ensemble)
-        return values
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any], learner: object) -> "FoldModel":
-        """Return the model of a checkpoint."""
-        trees = state.pop("trees")
-        if isinstance(trees, dict):
-            trees = load_ensemble(as_learner(learner), trees)
-        elif isinstance(trees, list):
-            trees = LightGBMEnsemble(*trees)
-        return cls(trees, **state)
-
-
 def build_run(
     problem: Problem,
     backend: Backend,
@@ -130,8 +79,7 @@ def build_run(
     validation = problem.labels.validation(fold)
     n_outputs = training.target.shape[1]
     seed = problem.seed + fold
-    choice = (settings.learner, problem.task, candidate)
-    learner = defaults.learner(*choice)
+    learner = defaults.learner(settings.learner, problem.task, candidate)
     if problem.table.on_disk and not learner.takes_blocks:
         raise ValueError(
             f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
@@ -144,8 +92,7 @@ def build_run(
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
-        is_default = isinstance(settings.learner, str)
-        changes = defaults.tree_changes(learner) if is_default else {}
+        changes = defaults.tree_changes(learner) if isinstance(settings.learner, str) else {}
         grower = shared.grower.clone_with_shared_bins(seed, changes)
     elif earlier is not None:
         pipeline = earlier.state.pipeline
@@ -170,13 +117,33 @@ def build_run(
         objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
     if grower is None:
-        learner = defaults.learner(*choice, len(table.names))
+        learner = defaults.learner(settings.learner, problem.task, candidate, len(table.names))
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
+    if _needs_labelled_rows_alone(problem, candidate, operator):
+        grower = PartialGrower.of(grower, problem.labels.nodes)
     features = CandidateFeatures(candidate, pipeline, table, grower, tree_settings)
     boosting = _boosting(problem, features, objective, fold)
     return CandidateRun(features, operator, objective, boosting)
+
+
+def _needs_labelled_rows_alone(
+    problem: Problem, candidate: Candidate, operator: Propagation
+) -> bool:
+    """Whether scores of rows without known labels do not matter in training, and are many.
+
+    Without propagation gradients are zero there.
+    """
+    settings = problem.settings
+    labels = problem.labels
+    is_local = isinstance(operator, IdentityOperator) and not settings.penalty
+    is_sharded = isinstance(labels.labels.target, ShardedArray)
+    is_elsewhere = is_sharded or problem.table.on_disk or settings.device != "cpu"
+    if not is_local or isinstance(candidate.labels, MaskedLabels) or is_elsewhere:
+        return False
+    is_few = labels.nodes.size <= defaults.MOST_ROWS_NEEDED * problem.table.n_rows
+    return is_few and problem.warm_start is None
 
 
 def _boosting(
@@ -437,10 +404,13 @@ class Runner:
             labels = self.problem.labels.training(fold)
             problem = (graph, labels, self.problem.output.loss, propagated[labels.nodes], nodes)
             predictions = propagated + causal_mode(self.backend.field_mode, use, *problem)
+        scores = to_host(result.best.scores)
+        if isinstance(run.features.grower, PartialGrower):
+            scores = run.features.grower.mark_missing(scores)
         return FoldModel(
             ensemble=run.features.grower.compile(result.best.weights),
             init_score=init_score,
-            scores=to_host(result.best.scores),
+            scores=scores,
             held_out=predictions[held_out],
             held_out_scores=propagated[held_out],
             evaluation=predictions[evaluation],
@@ -451,43 +421,3 @@ class Runner:
             history=history.losses,
             seconds=seconds,
         )
-
-
-def out_of_fold(
-    problem: Problem, models: Mapping[int, FoldModel], name: str
-) -> tuple[Labels, Array]:
-    """Return the held-out labels of some folds and ``held_out`` or ``held_out_scores`` there."""
-    held = [problem.labels.held_out(fold) for fold in models]
-    labels = held[0]
-    for other in held[1:]:
-        labels = labels.concat(other)
-    return labels, np.concatenate([getattr(model, name) for model in models.values()])
-
-
-def unseen_labels(
-    problem: Problem, models: Mapping[int, FoldModel], name: str
-) -> tuple[Labels, Array]:
-    """Return :func:`out_of_fold`, or labels of ``eval_set`` and the same there if none are held."""
-    labels, scores = out_of_fold(problem, models, name)
-    evaluation = problem.labels.evaluation
-    if total_rows(labels.target) or evaluation is None:
-        return labels, scores
-    name = name.replace("held_out", "evaluation")
-    return evaluation, average([getattr(model, name) for model in models.values()])
-
-
-def positions_of_unseen(problem: Problem, models: Mapping[int, FoldModel]) -> IntArray | None:
-    """Return the position of each of :func:`unseen_labels` in the order of one process.
-
-    None for so many labels that no worker should draw folds for all of them.
-    """
-    parts = [problem.labels.held_out(fold).target for fold in models]
-    if not any(map(total_rows, parts)) and problem.labels.evaluation is not None:
-        parts = [problem.labels.evaluation.target]
-    positions = []
-    n_before = 0
-    for part in parts:
-        first = n_before + rows_before(part)
-        positions.append(np.arange(first, first + len(part)))
-        n_before += total_rows(part)
-    return np.concatenate(positions) if n_before <= MAX_DRAWN else None

@@ -21,9 +21,10 @@ from ebboost.training import defaults
 from ebboost.training.coordinate_graph import choose_graph
 from ebboost.training.default_field import default_field
 from ebboost.training.evaluation import compared_losses
+from ebboost.training.fold_model import FoldModel, out_of_fold, positions_of_unseen, unseen_labels
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
-from ebboost.training.runs import FoldModel, Runner, out_of_fold, positions_of_unseen, unseen_labels
+from ebboost.training.runs import Runner
 
 Array = NDArray[np.float64]
 
