@@ -5,12 +5,14 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import ebboost as eb
 from ebboost.data import lazy
 from ebboost.data import table as table_module
 from ebboost.data.labels import Labels
 from ebboost.data.lazy import LazyMatrix
+from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.learners import Learner
@@ -151,3 +153,32 @@ def test_binning_lazy_columns_allocates_no_full_matrix(monkeypatch):
         tracemalloc.stop()
     assert features.values.size * 8 > 5 * X.nbytes
     assert peak < 3.5 * X.nbytes and left < X.nbytes
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_singular_vectors_have_columns_of_neighbors_that_count_for_the_same_inputs(directed):
+    rng = np.random.default_rng(0)
+    values = sparse.csr_array((rng.random((60, 30)) < 0.3).astype(float))
+    names = tuple(f"word{number}" for number in range(30))
+    table = Table(values, names, (), tuple(range(30)))
+    graph = eb.Graph.from_edges(np.arange(59), np.arange(1, 60), directed=directed)
+    features = eb.NeighborFeatures(["mean", "max"])
+    pipeline = FeaturePipeline(features, low_rank=LowRank(4))
+    labels = Labels(np.arange(60), np.zeros((60, 1)), np.ones(60))
+    wide = pipeline.fit_transform(table, graph, labels, True, 0).materialize()
+    vectors = wide.values[:, :4]
+    n_sides = 2 if directed else 1
+    assert wide.values.shape[1] == 4 + n_sides * (2 * 4 + 2) and set(wide.origin) == {-1}
+    if not directed:
+        np.testing.assert_allclose(wide.values[1, 4:8], vectors[[0, 2]].mean(axis=0))
+    again = pipeline.transform(table, graph).materialize()
+    np.testing.assert_array_equal(again.values, wide.values)
+    assert pipeline.hops(graph) == 1
+    squares = pipeline.low_rank.directions**2
+    for number, name in enumerate(wide.names):
+        importances = np.zeros(len(wide.names))
+        importances[number] = 1.0
+        own = pipeline.input_importances(importances, wide.origin, 30, directed)
+        of_vector = [one for one in range(4) if f"direction({one})" in name]
+        expected = squares[:, of_vector[0]] if of_vector else np.zeros(30)
+        np.testing.assert_allclose(own, expected)

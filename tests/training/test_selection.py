@@ -125,6 +125,29 @@ def test_candidates_are_compared_on_sparse_tables_too(kind, tmp_path):
     np.testing.assert_array_equal(again.predict(X, graph=graph), m.predict(X, graph=graph))
 
 
+def test_networks_of_sparse_tables_have_singular_vectors_and_those_of_neighbors(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(400, 2))
+    chance = 0.3 / (1.0 + np.exp(-2.0 * hidden @ rng.normal(size=(2, 300))))
+    X = sparse.csr_array((rng.random((400, 300)) < chance).astype(float))
+    y = np.sin(2.0 * hidden[:, 0]) + 0.1 * rng.normal(size=400)
+    graph = eb.Graph.build_knn(hidden, k=5)
+    nodes = np.arange(250)
+    m = auto(n_estimators=60, smoothing=None, neighbor_features=eb.NeighborFeatures())
+    m.fit(X, y[nodes], nodes=nodes, graph=graph)
+    networks = [one for one in m.state_.candidates if one.candidate.network]
+    assert networks
+    for one in networks:
+        assert one.candidate.low_rank == one.pipeline.low_rank.directions.shape[1] == 128
+        assert len(one.column_origin) > 128 * 4
+    assert m.feature_importances_.sum() == pytest.approx(1.0)
+    assert 0.0 < m.own_importances_.sum() < 1.0
+    m.save(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(), m.predict())
+    near = m.predict(X, graph=graph, nodes=[300])
+    np.testing.assert_allclose(near, m.predict(nodes=[300]), rtol=1e-6)
+
+
 def test_paper_preset_fits_and_can_be_changed():
     X, y, graph = homophilous()
     m = eb.EBBSRegressor.from_preset("paper", n_estimators=15, n_jobs=1, random_state=0)
@@ -293,6 +316,9 @@ def test_networks_are_offered_for_tables_in_memory(monkeypatch):
     assert not offers(X, y, graph, learner=eb.XGBoost())
     assert not offers(X, y, graph, learner=eb.LightGBM())
     assert not offers(sparse.csr_array(X), y, graph)
+    wide = sparse.csr_array(np.tile(X, (1, 1 + 256 // X.shape[1])))
+    assert offers(wide, y, graph)
+    assert offers(wide, y, graph, neighbor_features=eb.NeighborFeatures())
     monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 59)
     assert not offers(X, y, graph)
 

@@ -35,7 +35,7 @@ class FeaturePipeline:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
     spectral_features: SpectralFeatures | None = None
-    low_rank: LowRank | None = None  # of a sparse table; replaces columns of neighbours too
+    low_rank: LowRank | None = None  # of a sparse table, before columns of neighbours
     #: Two columns of coordinates that are rotated, and what the second is multiplied by first.
     rotation: tuple[int, int, float] | None = None
     #: Categories with a column for their share among neighbours; set by ``fit_transform``.
@@ -59,7 +59,8 @@ class FeaturePipeline:
         Categories are encoded unless the learner ``takes_categories``.
         """
         if self.low_rank is not None:
-            return self._add_spectral(self.low_rank.fit_transform(table, seed), graph)
+            vectors = self.low_rank.fit_transform(table, seed)
+            return self._add_graph_columns(vectors, vectors, graph)
         table = encoded = table.mapped() if self.uses_graph else table
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
@@ -71,7 +72,8 @@ class FeaturePipeline:
     def transform(self, table: Table, graph: Graph | None) -> Table:
         """Transform another table in the same way."""
         if self.low_rank is not None:
-            return self._add_spectral(self.low_rank.transform(table), graph)
+            vectors = self.low_rank.transform(table)
+            return self._add_graph_columns(vectors, vectors, graph)
         table = table.mapped() if self.uses_graph else table
         encoded = table if self.encoder is None else self.encoder.transform(table)
         return self._add_graph_columns(table, encoded, graph)
@@ -80,8 +82,6 @@ class FeaturePipeline:
         """Return how many edges away the rows are that a row's features depend on; None: any."""
         if graph is None:
             return 0
-        if self.low_rank is not None:
-            return 0 if self.spectral_features is None else 1
         if graph.groups is not None or graph.time is not None:
             return 0 if self.neighbor_features is None else None
         statistics = 0 if self.neighbor_features is self.spectral_features is None else 1
@@ -90,12 +90,21 @@ class FeaturePipeline:
         return None if smoothed is None else max(statistics, smoothed)
 
     def input_importances(
-        self, importances: Array, origin: tuple[int, ...], n_columns: int
+        self, importances: Array, origin: tuple[int, ...], n_columns: int, is_directed: bool
     ) -> Array:
         """Return importances of the features, added up over the columns they were computed from."""
         if self.low_rank is not None:  # shared among columns by the squares of its entries
-            n_directions = self.low_rank.directions.shape[1]
-            return (self.low_rank.directions**2) @ importances[:n_directions]
+            directions = self.low_rank.directions
+            width = directions.shape[1]
+            total = importances[:width].copy()
+            features = self.neighbor_features
+            if features is not None:  # statistics of all directions, then of the degree
+                n_statistics = len(features.statistics)
+                n_blocks = 2 if is_directed else 1
+                size = n_statistics * width + 2 * features.degree
+                parts = importances[width : width + n_blocks * size].reshape(n_blocks, size)
+                total += parts[:, : n_statistics * width].reshape(-1, width).sum(axis=0)
+            return (directions**2) @ total
         total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin -1
         np.add.at(total, list(origin), importances)
         return total[:-1]

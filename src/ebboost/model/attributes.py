@@ -37,11 +37,12 @@ def _importances(state: FittedState, own: bool) -> Array:
     shares = []
     for one in state.candidates:  # those that have no trees count for nothing
         importances = one.ensemble.importances()
-        arguments = (one.column_origin, state.n_features)
+        is_directed = state.graph is not None and state.graph.outgoing is not None
+        arguments = (one.column_origin, state.n_features, is_directed)
         total = one.pipeline.input_importances(importances, *arguments).sum()
-        is_own = np.arange(importances.size) < state.n_features
-        if one.pipeline.low_rank is not None:
-            is_own[:] = True
+        low_rank = one.pipeline.low_rank
+        n_own = state.n_features if low_rank is None else low_rank.directions.shape[1]
+        is_own = np.arange(importances.size) < n_own
         chosen = np.where(is_own if own else ~is_own, importances, 0.0)
         gains = one.pipeline.input_importances(chosen, *arguments)
         if total > 0:

@@ -65,6 +65,7 @@ class Parts:
     steps: tuple[tuple[str, ...], ...] = ()
     others: tuple[Candidate, ...] = ()  # averaged with the first, without any comparison
     network_steps: tuple[tuple[str, ...], ...] | None = None  # None: no networks
+    n_vectors: int = 0  # singular vectors that networks have in place of a sparse table
 
     def with_vectors(self, problem: Problem) -> Problem:
         """Return the problem with vectors of the nodes, if spectral columns may be used."""
@@ -93,11 +94,13 @@ def parts_of(problem: Problem) -> Parts:
     propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
     optional: dict[str, object] = {"smoothing": Laplacian(*propagation)}
     optional["labels"] = default_field(problem)
+    n_vectors = 0
+    if table.is_sparse and table.values.shape[1] > 2 * defaults.LOW_RANK:
+        n_vectors = defaults.LOW_RANK
     if table.is_sparse and classes:
-        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
         adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
-        if is_wide and not adds_columns:
-            optional["low_rank"] = defaults.LOW_RANK
+        if n_vectors and not adds_columns:
+            optional["low_rank"] = n_vectors
     elif table.is_sparse:
         optional["neighbor_features"] = NeighborFeatures(["mean"])
     else:
@@ -123,20 +126,18 @@ def parts_of(problem: Problem) -> Parts:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]
     network_steps = None
-    if _compares_networks(problem):
+    if _compares_networks(problem) and (n_vectors or not table.is_sparse):
         names = of_field | {name for name in optional if (name,) in steps}
         network_steps = tuple((name,) for name in defaults.NETWORK_ORDER if name in names)
-    return Parts(plain, optional, tuple(steps), network_steps=network_steps)
+    searched = (tuple(steps), (), network_steps, n_vectors)
+    return Parts(plain, optional, *searched)
 
 
 def _compares_networks(problem: Problem) -> bool:
     """Whether networks are compared with trees."""
     settings = problem.settings
     graph = problem.graph
-    is_sparse = problem.table.is_sparse  # networks need singular vectors, which classes have
     if graph is None or problem.table.on_disk or graph.groups is not None:
-        return False
-    if is_sparse and not problem.classes:
         return False
     is_small = _has_few_nodes(graph) and _has_few_labels(problem, defaults.NETWORKS_UP_TO)
     return is_small and settings.learner in SEARCHED_LEARNERS and settings.device == "cpu"

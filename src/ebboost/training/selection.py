@@ -182,10 +182,8 @@ class Search:
             return None
         network = named(replace(self.parts.plain, labels=trees.labels, network=True))
         if self.problem.table.is_sparse:
-            n_vectors = self.parts.optional.get("low_rank", self.parts.plain.low_rank)
-            if not isinstance(n_vectors, int) or n_vectors == 0:
-                return None
-            network = named(replace(trees, network=True, low_rank=n_vectors))
+            network = replace(trees, low_rank=self.parts.n_vectors, network=True)
+            network = named(replace(network, smaller_trees=None, random_splits=None))
         is_many = self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO
         if is_many or not self._can_be_averaged(trees):
             self._is_better(network, trees)
