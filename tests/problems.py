@@ -19,6 +19,13 @@ def homophilous(n=600, seed=0):
     return X, hidden + 0.5 * X[:, 0] + 0.1 * rng.normal(size=n), eb.Graph.build_knn(position, k=6)
 
 
+def skewed(n=600, seed=0):
+    """X, positive y whose effects and noise are multiplied, and a spatial graph."""
+    X, y, graph = homophilous(n, seed)
+    rng = np.random.default_rng(seed + 1)
+    return X, np.exp(y) * rng.gamma(10.0, 0.1, n), graph
+
+
 def neighbor_sums(n=200, seed=0, n_labelled=120, edges=500):
     """X, y and a random graph: y depends on neighbours; NaN beyond ``n_labelled``."""
     rng = np.random.default_rng(seed)

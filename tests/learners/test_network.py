@@ -11,6 +11,7 @@ from scipy import sparse
 import ebboost as eb
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import shard
+from ebboost.learners import units as units_module
 from ebboost.learners.network import NetworkEnsemble, regression_gains
 from ebboost.learners.units import Scaling, Units
 from tests.backends.dask.threads import in_threads
@@ -54,10 +55,19 @@ def test_weights_of_a_round_solve_the_ridge_regression():
     np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
 
 
-def test_gains_are_those_of_weighted_regressions_on_single_units():
+def test_gains_are_those_of_weighted_regressions_on_single_units(monkeypatch):
     rng = np.random.default_rng(0)
-    hidden = np.maximum(rng.normal(size=(50, 4)), 0.0)
-    hidden[:, 3] = 2.0  # a constant explains nothing beside the bias
+    columns = rng.normal(size=(5, 60)).astype(np.float32)[:, :50]  # a part of a larger array
+    inputs = rng.integers(5, size=(4, 3))
+    coefficients = rng.normal(size=(4, 3)).astype(np.float32)
+    coefficients[1, 2] = coefficients[2, 1:] = coefficients[3] = 0.0
+    biases = rng.normal(size=4).astype(np.float32)
+    biases[3] = 2.0  # a constant explains nothing beside the bias
+    units = Units(inputs, coefficients, biases, np.zeros((0, 2), dtype=np.float32))
+    hidden = np.array(
+        [c @ columns[i] + b for i, c, b in zip(inputs, coefficients, biases, strict=True)]
+    ).clip(0)
+    hidden = hidden.T.astype(np.float64)
     target = rng.normal(size=(50, 2))
     weight = rng.random(50)
 
@@ -68,8 +78,26 @@ def test_gains_are_those_of_weighted_regressions_on_single_units():
 
     ones = np.ones((50, 1))
     expected = [error(ones) - error(np.column_stack([ones, hidden[:, k]])) for k in range(4)]
-    gains = regression_gains(hidden, target, weight, ones)
-    np.testing.assert_allclose(gains, expected, atol=1e-12)
+    gains = regression_gains(units, columns, target, weight, ones)
+    np.testing.assert_allclose(gains, expected, atol=1e-5)
+    monkeypatch.setattr(units_module, "COMPILED", None)
+    without_compiler = regression_gains(units, columns, target, weight, ones)
+    np.testing.assert_allclose(gains, without_compiler, atol=1e-12)
+
+
+def test_values_times_factors_are_the_same_without_a_compiler(monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(4, 3000)).astype(np.float32)
+    coefficients = rng.normal(size=(7, 3)).astype(np.float32)
+    coefficients[:3, 1] = 0.0
+    biases = rng.normal(size=7).astype(np.float32)
+    units = Units(rng.integers(4, size=(7, 3)), coefficients, biases, np.zeros((0, 1), np.float32))
+    factors = rng.random(2000).astype(np.float32)
+    compiled = units.times(columns[:, 500:2500], factors)
+    np.testing.assert_array_equal(compiled[-1], factors)
+    assert (compiled[:-1] >= 0.0).all() and compiled[:-1].any(axis=1).all()
+    monkeypatch.setattr(units_module, "COMPILED", None)
+    np.testing.assert_allclose(compiled, units.times(columns[:, 500:2500], factors), atol=1e-5)
 
 
 def test_units_of_informative_columns_are_kept_and_drawn_more_often():

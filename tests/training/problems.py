@@ -1,4 +1,4 @@
-"""A small regression problem, and fits of it that are interrupted and resumed."""
+"""A small regression problem, interrupted and resumed fits, searches and models of folds."""
 
 import os
 import runpy
@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.data.reader import TableReader
+from ebboost.model.output import Output
+from ebboost.training.fold_model import FoldModel
+from ebboost.training.problem import FitData
+from ebboost.training.settings import Settings
+from ebboost.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
 _FAULTS = runpy.run_path(str(ROOT / "tools" / "faults.py"))
@@ -48,3 +54,26 @@ def resume_fit(folder, model=None, **options):
     return (model or regressor()).fit(
         X, Y, graph=GRAPH, checkpoint=checkpoint, resume=True, **options
     )
+
+
+def auto(kind=eb.EBBSRegressor, **changes):
+    """An unfitted model with the search and few rounds."""
+    fast = {"n_estimators": 60, "learning_rate": 0.3, "n_folds": 3, "n_iter_no_change": 5}
+    return kind(**({"random_state": 0, "n_jobs": 1} | fast | changes))
+
+
+def problem_of(model, X, y, graph, eval_set=None, sample_weight=None):
+    """What ``fit`` prepares."""
+    parameters = Settings.parameters_of(model)
+    reader = TableReader("auto")
+    trainer = Trainer(type(model).__name__, parameters, Output)
+    data = FitData(X, y, sample_weight, graph, eval_set=eval_set)
+    return trainer.prepare(data, reader, reader.fit(X))
+
+
+def fold_model(held_out, evaluation=()):
+    """A model of which only predictions matter."""
+    held_out = np.asarray(held_out, dtype=float)[:, None]
+    evaluation = np.asarray(evaluation, dtype=float)[:, None]
+    parts = (held_out, held_out, evaluation, evaluation)
+    return FoldModel(None, np.zeros(1), np.zeros((0, 1)), *parts, 1, 1, "", {}, 0.0)

@@ -10,42 +10,16 @@ import ebboost as eb
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Interrupt
 from ebboost.boosting.field_estimation import FieldEstimate
-from ebboost.data.reader import TableReader
 from ebboost.model.candidate import Candidate
-from ebboost.model.output import Output
-from ebboost.training import defaults, selection, trainer
+from ebboost.training import defaults, estimated_field, trainer
 from ebboost.training.finish import average_models
-from ebboost.training.fold_model import FoldModel, out_of_fold
+from ebboost.training.fold_model import out_of_fold
 from ebboost.training.parts import Parts, named, parts_of
-from ebboost.training.problem import FitData
 from ebboost.training.runs import Runner
-from ebboost.training.selection import Search, compare, losses_of
-from ebboost.training.settings import Settings
-from ebboost.training.trainer import Trainer
+from ebboost.training.selection import Search
 from tests.problems import homophilous
 from tests.strategies import random_graph
-
-
-def auto(kind=eb.EBBSRegressor, **changes):
-    fast = {"n_estimators": 60, "learning_rate": 0.3, "n_folds": 3, "n_iter_no_change": 5}
-    return kind(**({"random_state": 0, "n_jobs": 1} | fast | changes))
-
-
-def problem_of(model, X, y, graph, eval_set=None):
-    """What ``fit`` prepares."""
-    parameters = Settings.parameters_of(model)
-    reader = TableReader("auto")
-    trainer = Trainer(type(model).__name__, parameters, Output)
-    data = FitData(X, y, graph=graph, eval_set=eval_set)
-    return trainer.prepare(data, reader, reader.fit(X))
-
-
-def fold_model(held_out, evaluation=()):
-    """A model of which only predictions matter."""
-    held_out = np.asarray(held_out, dtype=float)[:, None]
-    evaluation = np.asarray(evaluation, dtype=float)[:, None]
-    parts = (held_out, held_out, evaluation, evaluation)
-    return FoldModel(None, np.zeros(1), np.zeros((0, 1)), *parts, 1, 1, "", {}, 0.0)
+from tests.training.problems import auto, fold_model, problem_of
 
 
 def test_an_informative_graph_is_used():
@@ -157,30 +131,6 @@ def test_paper_preset_fits_and_can_be_changed():
     assert m.score(None, y, nodes=np.arange(400, 600)) > 0.5
     c = eb.EBBSClassifier.from_preset("paper", n_estimators=5, n_jobs=1).fit(X, y > 0, graph=graph)
     assert c.predict_proba().shape == (600, 2)
-
-
-def test_losses_are_compared_node_by_node_and_those_of_eval_set_with_them():
-    X, y, graph = homophilous(60)
-    nodes = np.arange(50, 60)
-    labels = np.where(np.arange(60) < 50, y, np.nan)
-    problem = problem_of(auto(n_folds=2), X, labels, graph, (nodes, y[nodes]))
-    folds = [problem.labels.held_out(fold).target[:, 0] for fold in range(2)]
-    near = {k: fold_model(target + 0.1, y[nodes] + 0.1) for k, target in enumerate(folds)}
-    far = {k: fold_model(target + 1.0, y[nodes] + 1.0) for k, target in enumerate(folds)}
-    assert losses_of(problem, near, [0, 1]) == pytest.approx(np.full(60, 0.005))
-    result = compare(problem, far, near)
-    assert result.gain == pytest.approx(0.495) and result.standard_error == pytest.approx(0.0)
-    # Held-out labels and eval_set contradict each other: eval_set decides.
-    mixed = {k: fold_model(target + 2.0, y[nodes] + 0.1) for k, target in enumerate(folds)}
-    assert compare(problem, far, mixed).gain == pytest.approx(0.495)
-
-
-def test_only_folds_that_both_candidates_have_are_compared():
-    X, y, graph = homophilous(60)
-    problem = problem_of(auto(n_folds=2), X, y, graph)
-    folds = [problem.labels.held_out(fold).target[:, 0] for fold in range(2)]
-    both = {0: fold_model(folds[0] + 1.0), 1: fold_model(folds[1] + 9.0)}
-    assert compare(problem, both, {0: fold_model(folds[0])}).gain == pytest.approx(0.5)
 
 
 class Scripted(Runner):
@@ -365,7 +315,7 @@ def test_with_very_many_labels_the_gain_is_that_of_the_compared_models(monkeypat
         estimates.append(options)
         return FieldEstimate(None, *[0] * 4)
 
-    monkeypatch.setattr(selection, "estimate_field", estimate)
+    monkeypatch.setattr(estimated_field, "estimate_field", estimate)
     X, y, graph = homophilous(300)
     m = auto(n_estimators=30, learning_rate=0.1, n_folds=2).fit(X, y, graph=graph)
     assert any("field(λ=2," in name for name in m.selection_["candidate"])  # the default one
@@ -553,7 +503,7 @@ def test_strengths_are_estimated_on_eval_set_where_nothing_else_is_held_out(monk
         field = eb.LatentField(7.0, 0.5)
         return SimpleNamespace(field=field, deviance=0.5, deviance_without=1.0)
 
-    monkeypatch.setattr(selection, "estimate_field", estimate)
+    monkeypatch.setattr(estimated_field, "estimate_field", estimate)
     classes = np.where(y > np.median(y), "high", "low")
     held_out = (nodes[200:], classes[200:])
     model = eb.EBBSClassifier(5, n_folds=1, random_state=0)

@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 13
+VERSION = 14
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -42,6 +42,8 @@ _SIGNATURES = {
     "paired": "ipppppppppp",
     "along": "ipppdp",
     "units": "iii" + "pppppp",
+    "unit_sums": "iiii" + "ppppppp",
+    "hidden": "iii" + "pppppp",
     "factor_pattern": "i" + "pppppppp",
     "factorize": "i" + "ppppp" + "d" + "ppppppppppp",
     "selected_inverse": "i" + "pppppppp" + "i" + "pp",

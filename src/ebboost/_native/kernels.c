@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 13; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 14; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -624,26 +624,59 @@ PUBLIC void ebboost_along(int64_t n, const double *restrict gradient, const doub
     sums[0] = total(gradients), sums[1] = total(curvatures), sums[2] = total(lengths);
 }
 
-/* Scores of n rows by units max(0, a.x + b) of up to three inputs each, those with a coefficient of 0 left out: columns[j * n + i]
-   is input j of row i, weights[k * n_outputs + o] that of unit k for output o, with the constant last, scores[o * n + i] the result. */
-PUBLIC void ebboost_units(int64_t n, int64_t n_units, int64_t n_outputs, const double *restrict columns, const int64_t *restrict inputs,
-                          const float *restrict coefficients, const float *restrict biases, const float *restrict weights,
-                          double *restrict scores) {
+/* Values max(0, a.x + b) of unit k at `count` rows, of up to three inputs, which are `stride` apart; `inputs` with a coefficient of 0
+   are left out. */
+#define DEFINE_UNIT(NAME, FROM, REAL)                                                                                   \
+    static INLINE void NAME(int64_t count, int64_t stride, int64_t k, const FROM *restrict columns,                     \
+                            const int64_t *restrict inputs, const float *restrict coefficients,                         \
+                            const float *restrict biases, REAL *restrict hidden) {                                      \
+        const FROM *restrict x[3] = {columns, columns, columns};                                                        \
+        REAL a[3] = {0};                                                                                                \
+        const REAL b = biases[k];                                                                                       \
+        int used = 0;                                                                                                   \
+        for (int64_t j = 3 * k; j < 3 * k + 3; j++)                                                                     \
+            if (coefficients[j] != 0) a[used] = coefficients[j], x[used++] = columns + inputs[j] * stride;              \
+        if (used < 2)                                                                                                   \
+            for (int64_t i = 0; i < count; i++) hidden[i] = b + a[0] * x[0][i];                                         \
+        else if (used == 2)                                                                                             \
+            for (int64_t i = 0; i < count; i++) hidden[i] = (b + a[0] * x[0][i]) + a[1] * x[1][i];                      \
+        else                                                                                                            \
+            for (int64_t i = 0; i < count; i++) hidden[i] = ((b + a[0] * x[0][i]) + a[1] * x[1][i]) + a[2] * x[2][i];   \
+        for (int64_t i = 0; i < count; i++) hidden[i] = hidden[i] > 0 ? hidden[i] : 0;                                  \
+    }
+
+DEFINE_UNIT(unit_of_doubles, double, double)
+DEFINE_UNIT(unit_in_double, float, double)
+DEFINE_UNIT(unit_of_floats, float, float)
+
+/* A loop for processors with AVX2 and one for others: vectors of twice the width, and the same bits. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define DEFINE_BY_WIDTH(NAME, ARGUMENTS, PASSED_ON)                                                                         \
+    __attribute__((target("avx2"))) static void NAME##_wide ARGUMENTS { NAME PASSED_ON; }                               \
+    PUBLIC void ebboost_##NAME ARGUMENTS {                                                                              \
+        if (__builtin_cpu_supports("avx2"))                                                                             \
+            NAME##_wide PASSED_ON;                                                                                      \
+        else                                                                                                            \
+            NAME PASSED_ON;                                                                                             \
+    }
+#else
+#define DEFINE_BY_WIDTH(NAME, ARGUMENTS, PASSED_ON) PUBLIC void ebboost_##NAME ARGUMENTS { NAME PASSED_ON; }
+#endif
+#define UNITS const int64_t *restrict inputs, const float *restrict coefficients, const float *restrict biases
+
+/* Scores of n rows by units: columns[j * n + i] is input j of row i, weights[k * n_outputs + o] that of unit k for output o, with
+   the constant last, scores[o * n + i] the result. */
+#define ARGUMENTS                                                                                                       \
+    (int64_t n, int64_t n_units, int64_t n_outputs, const double *restrict columns, UNITS, const float *restrict weights, \
+     double *restrict scores)
+static INLINE void units ARGUMENTS {
     double hidden[1024];
     for (int64_t first = 0; first < n; first += 1024) { /* what stays in the nearest cache */
         const int64_t count = n - first < 1024 ? n - first : 1024;
         for (int64_t o = 0; o < n_outputs; o++)
             for (int64_t i = 0; i < count; i++) scores[o * n + first + i] = weights[n_units * n_outputs + o];
         for (int64_t k = 0; k < n_units; k++) {
-            const double bias = biases[k];
-            for (int64_t i = 0; i < count; i++) hidden[i] = bias;
-            for (int64_t j = 3 * k; j < 3 * k + 3; j++) {
-                const double *restrict input = columns + inputs[j] * n + first;
-                const double coefficient = coefficients[j];
-                if (coefficient != 0)
-                    for (int64_t i = 0; i < count; i++) hidden[i] += coefficient * input[i];
-            }
-            for (int64_t i = 0; i < count; i++) hidden[i] = hidden[i] > 0 ? hidden[i] : 0;
+            unit_of_doubles(count, n, k, columns + first, inputs, coefficients, biases, hidden);
             for (int64_t o = 0; o < n_outputs; o++) {
                 const double weight = weights[k * n_outputs + o];
                 double *restrict own = scores + o * n + first;
@@ -652,6 +685,60 @@ PUBLIC void ebboost_units(int64_t n, int64_t n_units, int64_t n_outputs, const d
         }
     }
 }
+DEFINE_BY_WIDTH(units, ARGUMENTS, (n, n_units, n_outputs, columns, inputs, coefficients, biases, weights, scores))
+#undef ARGUMENTS
+
+/* Of each unit h, over n rows with weights w: the sums of w h and w h^2, and of t_o h for the weighted target t_o = targets[o * n + i]
+   of each output, in sums[s * n_units + k]. */
+#define ARGUMENTS                                                                                                       \
+    (int64_t n, int64_t stride, int64_t n_units, int64_t n_outputs, const float *restrict columns, UNITS,               \
+     const double *restrict weights, const double *restrict targets, double *restrict sums)
+static INLINE void unit_sums ARGUMENTS {
+    double hidden[1024];
+    for (int64_t s = 0; s < (n_outputs + 2) * n_units; s++) sums[s] = 0;
+    for (int64_t first = 0; first < n; first += 1024) {
+        const int64_t count = n - first < 1024 ? n - first : 1024, full = count - count % 8;
+        const double *restrict w = weights + first;
+        for (int64_t k = 0; k < n_units; k++) {
+            unit_in_double(count, stride, k, columns + first, inputs, coefficients, biases, hidden);
+            double one[8] = {0}, two[8] = {0};
+            for (int64_t i = 0; i < full; i += 8)
+                for (int l = 0; l < 8; l++) {
+                    const double weighted = w[i + l] * hidden[i + l];
+                    one[l] += weighted;
+                    two[l] += weighted * hidden[i + l];
+                }
+            for (int64_t i = full; i < count; i++) one[0] += w[i] * hidden[i], two[0] += w[i] * hidden[i] * hidden[i];
+            sums[k] += total(one), sums[n_units + k] += total(two);
+            for (int64_t o = 0; o < n_outputs; o++) {
+                const double *restrict target = targets + o * n + first;
+                double own[8] = {0};
+                for (int64_t i = 0; i < full; i += 8)
+                    for (int l = 0; l < 8; l++) own[l] += target[i + l] * hidden[i + l];
+                for (int64_t i = full; i < count; i++) own[0] += target[i] * hidden[i];
+                sums[(o + 2) * n_units + k] += total(own);
+            }
+        }
+    }
+}
+DEFINE_BY_WIDTH(unit_sums, ARGUMENTS,
+            (n, stride, n_units, n_outputs, columns, inputs, coefficients, biases, weights, targets, sums))
+#undef ARGUMENTS
+
+/* Values of units at n rows, times the factors of the rows: values[k * n + i]. What follows the units is a constant, 1. */
+#define ARGUMENTS                                                                                                       \
+    (int64_t n, int64_t stride, int64_t n_units, const float *restrict columns, UNITS, const float *restrict factors,   \
+     float *restrict values)
+static INLINE void hidden ARGUMENTS {
+    for (int64_t k = 0; k < n_units; k++) {
+        float *restrict own = values + k * n;
+        unit_of_floats(n, stride, k, columns, inputs, coefficients, biases, own);
+        for (int64_t i = 0; i < n; i++) own[i] *= factors[i];
+    }
+    for (int64_t i = 0; i < n; i++) values[n_units * n + i] = factors[i];
+}
+DEFINE_BY_WIDTH(hidden, ARGUMENTS, (n, stride, n_units, columns, inputs, coefficients, biases, factors, values))
+#undef ARGUMENTS
 
 /* The pattern of L, P(diag - A)P' = LDL', where row k of L belongs to node order[k] and `position` is its inverse: the parent of
    each column, its first row below the diagonal, and how many such rows it has, in `end`. A second call, with the starts of the

@@ -13,7 +13,7 @@ Both are fixed quadratics in f, so that every round descends:
   update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
 """
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,12 @@ class LatentField(BaseEstimator):
 
             return GroupedPosterior(graph, nodes, weight, self)
         return FieldPosterior(graph, nodes, weight, self)
+
+
+def scaled_field(field: LatentField, factor: float) -> LatentField:
+    """Return a field with strengths times a factor, rounded to two digits."""
+    lam, tau = (float(f"{factor * strength:.2g}") for strength in (field.lam, field.tau))
+    return replace(field, lam=min(lam, MAX_STRENGTH), tau=min(max(tau, MIN_TAU), MAX_STRENGTH))
 
 
 class FieldPosterior:

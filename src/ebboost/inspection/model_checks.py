@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.boosting.calibration import expected_calibration_error
-from ebboost.boosting.latent_field import FieldPosterior, LatentField
+from ebboost.boosting.latent_field import FieldPosterior
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import relative_weights
 from ebboost.data.labels import one_hot
@@ -140,8 +140,8 @@ class _Field:
     def of(cls, state: FittedState, random: np.random.Generator) -> "_Field | None":
         """Return the draws of a model with a field; those of the first candidate that has one."""
         for one in state.candidates:
-            use = one.candidate.labels
-            if isinstance(use, LatentField) and state.graph is not None:
+            use = one.label_field
+            if use is not None and state.graph is not None:
                 break
         else:
             return None

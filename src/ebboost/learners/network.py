@@ -124,20 +124,22 @@ class RandomNetwork(Learner):
         return NetworkEnsemble(scaling, units, arrays["weights"], arrays["importance"])
 
 
-def regression_gains(hidden: Array, target: Array, weight: Array, like: Array) -> Array:
+def regression_gains(
+    units: Units, columns: Float32, target: Array, weight: Array, like: Array
+) -> Array:
     """Decrease of the weighted squared error by a regression on each unit alone, with a bias.
 
     Those of all workers if ``like`` is sharded.
     """
-    with_bias = np.column_stack([hidden, np.ones(len(hidden))])
-    products = np.column_stack([weight, weight[:, None] * target]).T @ with_bias
-    sums = np.vstack([products, weight @ with_bias**2])
+    targets = np.ascontiguousarray((weight[:, None] * target).T)
+    totals = np.array([weight.sum(), 0.0, *targets.sum(axis=1)])
+    sums = np.column_stack([units.sums(columns, weight, targets), totals])
     sums = of_first_worker(sum_over_workers(sums, like), like)
     total = max(sums[0, -1], 1e-300)
     mean = sums[0, :-1] / total
-    square = sums[-1, :-1]
+    square = sums[1, :-1]
     variance = square - total * mean**2
-    covariances = sums[1:-1, :-1] - sums[1:-1, -1:] * mean
+    covariances = sums[2:, :-1] - sums[2:, -1:] * mean
     gains = (covariances**2).sum(axis=0)
     is_constant = variance <= 1e-12 * square  # beyond the precision of the sums
     return np.where(is_constant, 0.0, gains / np.where(is_constant, 1.0, variance))
@@ -168,12 +170,17 @@ def _spread_rows(rows: Array) -> Array:
 
 
 class TrainingRows(NamedTuple):
-    """Rows with curvature, their inputs, and the part in which each compares drawn units."""
+    """Rows with curvature, their inputs, and the parts in which drawn units are compared."""
 
     is_used: BoolArray
-    inputs: Float32
-    parts: IntArray
-    n_parts: int
+    positions: IntArray  # of the rows, part by part
+    columns: Float32  # of their inputs
+    starts: IntArray  # of the parts
+
+    def part(self, number: int) -> slice:
+        """Return the rows of a part; after the last comes the first."""
+        first = number % (self.starts.size - 1)
+        return slice(*self.starts[first : first + 2].tolist())
 
 
 class NetworkGrower(TreeGrower):
@@ -205,7 +212,7 @@ class NetworkGrower(TreeGrower):
     def on_rows(self, rows: IntArray) -> "NetworkGrower":
         """Return a grower on some rows; see :meth:`TreeGrower.on_rows`."""
         other = copy(self)
-        other._rows = self._all_rows[rows]
+        other._rows = np.asfortranarray(self._all_rows[rows])
         other._shape = (rows.size, self._shape[1])
         other._random = deepcopy(self._random)
         other._rounds = []
@@ -238,7 +245,7 @@ class NetworkGrower(TreeGrower):
         if self._limits is None:
             self._limit(self._limits_of(curvature))
         rows = self._training_rows(curvature)
-        target = newton_target(gradient[rows.is_used], curvature[rows.is_used])
+        target = newton_target(gradient[rows.positions], curvature[rows.positions])
         units = self._choose(self._draw(), rows, *target)
         units = replace(units, outputs=self._solve(units, rows, *target))
         self._rounds.append(units)
@@ -260,24 +267,18 @@ class NetworkGrower(TreeGrower):
         for later in range(1, UNIT_COLUMNS):  # an input that was drawn twice counts once
             is_repeated = (inputs[:, :later] == inputs[:, [later]]).any(axis=1)
             coefficients[is_repeated, later] = 0.0
-        empty = np.zeros((0, self._shape[1]), dtype=np.float32)
-        units = Units(inputs, coefficients, empty[:, 0], empty)
-        # Rows are drawn by rank, so that their order does not matter.
-        starts = np.asarray(self._starts, dtype=np.float32)
-        directions = units.directions(n_inputs).astype(np.float32)
-        values = np.sort(directions.T @ starts.T, axis=1)
-        ranks = random.integers(len(starts), size=n_units)
-        biases = of_first_worker(-values[np.arange(n_units), ranks], self._rows)
-        return replace(units, biases=biases)
+        start = random.integers(len(self._starts), size=n_units)  # in an order by their content
+        values = np.asarray(self._starts)[start[:, None], inputs]
+        biases = -(coefficients * values).sum(axis=1).astype(np.float32)
+        outputs = np.zeros((0, self._shape[1]), dtype=np.float32)
+        return Units(inputs, coefficients, of_first_worker(biases, self._rows), outputs)
 
     def _choose(self, units: Units, rows: "TrainingRows", target: Array, weight: Array) -> Units:
         """Of every few units the one whose values correlate most with the target at some rows."""
-        part = rows.parts == len(self._rounds) % rows.n_parts
-        # In double precision: the choice shall not depend on how workers divide the sums.
-        inputs = rows.inputs[part].astype(np.float64)
-        hidden = units.hidden(inputs, units.directions(inputs.shape[1]))
+        part = rows.part(len(self._rounds))
         own = [np.asarray(values)[part] for values in (target, weight)]
-        gains = regression_gains(hidden, own[0], own[1].mean(axis=1), self._rows)
+        where = (rows.columns[:, part], own[0], own[1].mean(axis=1), self._rows)
+        gains = regression_gains(units, *where)
         groups = gains.reshape(-1, DRAWS)
         # The first of those that are equal but for rounding, such as units of one column.
         is_best = groups >= (1.0 - TIE) * groups.max(axis=1, keepdims=True)
@@ -296,21 +297,18 @@ class NetworkGrower(TreeGrower):
         self, units: Units, training: "TrainingRows", target: Array, weight: Array
     ) -> Float32:
         """Weights of the units and of the bias for each output, by ridge regression."""
-        rows = training.inputs
         n_weights = self._learner.n_units + 1
-        root = np.sqrt(np.asarray(weight)).astype(np.float32)
-        target = (root * np.asarray(target)).astype(np.float32)
-        directions = units.directions(self._rows.shape[1]).astype(np.float32)
+        roots = np.sqrt(np.asarray(weight)).astype(np.float32)
+        target = (roots * np.asarray(target)).astype(np.float32)
+        roots = np.asfortranarray(roots)
         grams = np.zeros((weight.shape[1], n_weights, n_weights))
         right = np.zeros((n_weights, self._shape[1]))
-        for block in blocks(len(rows)):
-            hidden = np.ones((len(rows[block]), n_weights), dtype=np.float32)
-            hidden[:, :-1] = units.hidden(rows[block], directions)
+        for block in blocks(len(roots)):
             for number, gram in enumerate(grams):
                 own = slice(None) if len(grams) == 1 else slice(number, number + 1)
-                weighted = hidden * root[block, number, None]
-                gram += weighted.T @ weighted
-                right[:, own] += weighted.T @ target[block, own]
+                hidden = units.times(training.columns[:, block], roots[block, number])
+                gram += hidden @ hidden.T
+                right[:, own] += hidden @ target[block, own]
         sums = sum_over_workers(np.append(grams, right), self._rows)
         grams = sums[: grams.size].reshape(grams.shape)
         right = sums[grams.size :].reshape(right.shape)
@@ -329,10 +327,12 @@ class NetworkGrower(TreeGrower):
         if self._used is None or not np.array_equal(self._used.is_used, is_used):
             rows = self._rows[is_used]
             n_parts = -(-total_rows(rows) // COMPARED_ROWS)
-            inputs = np.asarray(rows).astype(np.float32)
             # By their content, so that neither order nor worker matters.
             parts = (np.abs(_along(rows)) * 2.0**20 % 1.0 * n_parts).astype(np.int64)
-            self._used = TrainingRows(is_used, inputs, parts, n_parts)
+            order = np.argsort(parts, kind="stable")
+            starts = np.searchsorted(parts[order], np.arange(n_parts + 1))
+            columns = np.ascontiguousarray(np.asarray(rows).T[:, order], dtype=np.float32)
+            self._used = TrainingRows(is_used, np.flatnonzero(is_used)[order], columns, starts)
         return self._used
 
     def compile(self, weights: Sequence[float]) -> "NetworkEnsemble":

@@ -196,30 +196,67 @@ class Units:
         weights = self.outputs[number * (n_units + 1) : (number + 1) * (n_units + 1)]
         return Units(self.inputs[own], self.coefficients[own], self.biases[own], weights)
 
-    def hidden(self, rows: Floats, directions: Floats) -> Floats:
-        """Return the values of the units, whose directions are given, at rows of inputs."""
-        values: Floats = rows @ directions
-        values += self.biases
+    def hidden(self, columns: Floats) -> Floats:
+        """Return the values of the units at columns of inputs, a row for each unit."""
+        directions = self.directions(len(columns)).astype(columns.dtype)
+        values: Floats = directions.T @ columns
+        values += self.biases[:, None]
         return np.maximum(values, 0.0, out=values)
+
+    def times(self, columns: Float32, factors: Float32) -> Float32:
+        """Return :meth:`hidden` and a constant 1 as the last row, times a factor for each column.
+
+        ``columns`` may be a part of a larger array in the order of C.
+        """
+        n_units = len(self.inputs)
+        n_rows = columns.shape[1]
+        result = np.empty((n_units + 1, n_rows), dtype=np.float32)
+        if COMPILED is None:
+            result[:-1] = factors * self.hidden(columns)
+            result[-1] = factors
+            return result
+        sizes = (n_rows, columns.strides[0] // columns.itemsize, n_units)
+        arrays = (columns, *self._parameters, factors, result)
+        COMPILED.ebboost_hidden(*sizes, *(array.ctypes.data for array in arrays))
+        return result
+
+    def sums(self, columns: Float32, weight: Array, targets: Array) -> Array:
+        """Return the sums of w h and w h², and of t h for each row t of ``targets``, for each unit.
+
+        In double precision: what is chosen by them shall not depend on how workers divide the rows.
+        """
+        if COMPILED is None:
+            hidden = self.hidden(columns.astype(np.float64))
+            return np.vstack([hidden @ weight, hidden**2 @ weight, targets @ hidden.T])
+        n_units = len(self.inputs)
+        n_rows = columns.shape[1]
+        result = np.empty((len(targets) + 2, n_units))
+        sizes = (n_rows, columns.strides[0] // columns.itemsize, n_units, len(targets))
+        arrays = (columns, *self._parameters, weight, targets, result)
+        COMPILED.ebboost_unit_sums(*sizes, *(array.ctypes.data for array in arrays))
+        return result
+
+    @property
+    def _parameters(self) -> tuple[np.ndarray, ...]:
+        """Inputs, coefficients and biases as compiled loops read them."""
+        inputs = np.ascontiguousarray(self.inputs, dtype=np.int64)
+        singles = (self.coefficients, self.biases)
+        return inputs, *(np.ascontiguousarray(one, dtype=np.float32) for one in singles)
 
     def scores(self, rows: Array) -> Array:
         """Return the outputs of one round at rows of inputs."""
         columns = np.ascontiguousarray(rows.T, dtype=np.float64)
-        n_inputs, n_rows = columns.shape
+        n_rows = columns.shape[1]
         result = np.empty((self.outputs.shape[1], n_rows))
         if COMPILED is not None:
             sizes = (n_rows, len(self.inputs), len(result))
-            inputs = np.ascontiguousarray(self.inputs, dtype=np.int64)
-            others = (self.coefficients, self.biases, self.outputs)
-            singles = [np.ascontiguousarray(one, dtype=np.float32) for one in others]
-            arrays: tuple[np.ndarray, ...] = (columns, inputs, *singles, result)
+            outputs = np.ascontiguousarray(self.outputs, dtype=np.float32)
+            arrays = (columns, *self._parameters, outputs, result)
             COMPILED.ebboost_units(*sizes, *(array.ctypes.data for array in arrays))
             return result.T
-        directions = self.directions(n_inputs)
-        outputs = self.outputs.astype(np.float64)
+        weights = self.outputs.astype(np.float64)
         for block in blocks(n_rows):
-            values = self.hidden(columns[:, block].T, directions)
-            result[:, block] = (values @ outputs[:-1] + outputs[-1]).T
+            result[:, block] = weights[:-1].T @ self.hidden(columns[:, block]) + weights[-1:].T
         return result.T
 
     @staticmethod

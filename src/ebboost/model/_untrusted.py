@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.losses import Loss
+from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.graph_columns import MAX_LEVELS, OTHERS, STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
@@ -57,6 +57,7 @@ SPREAD = {
 SCALES = (1e-150, 1e150)
 SKEWS = (1e-6, 1e6)
 MAX_LOG = 1e4  # of scores whose exponentials are predicted
+MAX_FACTOR = 1e6  # of predictions
 SPREAD_ARRAYS = ("factor", "field_variance", "deviation", "size")
 MEMBER = {"candidate": dict, "origin": list, "rounds": dict}
 FACTS = {
@@ -132,6 +133,15 @@ def check_candidate(candidate: Candidate) -> None:
         columns.check()
     if candidate.spectral_features is not None:
         candidate.spectral_features.check()
+
+
+def factor(candidate: Candidate, arrays: Arrays) -> float:
+    """Return what predictions of a candidate with a loss of its own are multiplied by."""
+    if candidate.loss is None:
+        return 1.0
+    value = float(numbers(arrays, "factor", 1)[0])
+    require(1.0 / MAX_FACTOR <= value <= MAX_FACTOR, "factor must be a positive number")
+    return value
 
 
 def check_rounds(rounds: object) -> None:
@@ -447,29 +457,43 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
         posterior.posterior_mean(scores[:1])
     _check_field(state)
-    state.loss.prepared(state.labels.target, state.labels.weight)  # checks its parameters
-    if state.loss.log_link:
-        parts = (state.scores, state.propagated_scores, state.raw_predictions)
-        largest = max(np.abs(part).max(initial=0.0) for part in parts)
-        require(bool(largest <= MAX_LOG), f"logarithms of means must be within ±{MAX_LOG:.0f}")
-    linked = state.loss.inverse_link(state.init_score + scores)
+    loss = _checked_loss(state)
+    linked = loss.inverse_link(state.init_score + scores)
     n_columns = 1 if state.classes is None else state.classes.size
     fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
     require(fits, "the loss has another number of outputs")
+
+
+def _checked_loss(state: FittedState) -> Loss:
+    """The loss that the models were trained with, which suits labels and predictions."""
+    loss = state.training_loss
+    if loss is not state.loss:
+        fits = type(state.loss) is SquaredError and state.classes is None
+        require(fits, "candidate.loss is for numbers that are trained with squared error elsewhere")
+        loss.check(state.labels.target)
+        is_mean = not loss.log_link or bool((state.raw_predictions >= 0.0).all())
+        require(is_mean, "raw_predictions must not be negative")
+    loss.prepared(state.labels.target, state.labels.weight)  # checks its parameters
+    if loss.log_link:
+        parts = (state.scores, state.propagated_scores, state.final_scores)
+        largest = max(np.abs(part).max(initial=0.0) for part in parts)
+        require(bool(largest <= MAX_LOG), f"logarithms of means must be within ±{MAX_LOG:.0f}")
+    return loss
 
 
 def _check_field(state: FittedState) -> None:
     """Check that the field has a mode at the scores of the labels; squared error needs no steps."""
     use = state.candidate.labels
     graph = state.graph
-    if graph is None or not isinstance(use, LatentField) or state.loss.constant_curvature:
+    loss = state.training_loss
+    if graph is None or not isinstance(use, LatentField) or loss.constant_curvature:
         return
     labels = state.labels
     if state.is_causal or not labels.nodes.size:
         return
     posterior = use.operator(graph, labels.nodes, labels.weight)
-    for scores in (state.fixed_scores + state.propagated_scores, state.raw_predictions):
-        curvature = state.loss.curvature(scores[labels.nodes], labels.target)
+    for scores in (state.fixed_scores + state.propagated_scores, state.final_scores):
+        curvature = loss.curvature(scores[labels.nodes], labels.target)
         curvature = posterior.weight[:, None] * curvature
         require(bool(np.isfinite(curvature).all()), "the loss must be finite at the labels")
         posterior.solve_system(curvature, np.zeros_like(state.scores), 1.0)

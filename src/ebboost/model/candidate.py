@@ -1,13 +1,21 @@
 """A candidate of model selection: one combination of the model's optional parts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
+from ebboost.data.labels import Labels
 from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.types import Array
 from ebboost.propagation import Smoother
+
+# Least mean that has a logarithm.
+LEAST_MEAN = 1e-300
 
 
 @dataclass(frozen=True)
@@ -16,7 +24,7 @@ class Candidate:
 
     Smoothing propagates the scores; labels inform other nodes; feature smoothing is P_x of the
     columns [X, P_x X]; ``low_rank`` singular vectors replace a wide sparse table, 0 for the table.
-    How trees are grown is compared as well.
+    How trees are grown is compared as well, and the loss that they are trained with.
     """
 
     name: str  # "none" for the model without a graph
@@ -29,6 +37,7 @@ class Candidate:
     smaller_trees: bool | None = None  # with half as many leaves
     random_splits: bool | None = None  # at random thresholds of the columns
     network: bool | None = None  # random units in place of trees
+    loss: Loss | None = None  # of training; None for that of the fit
 
     @property
     def uses_graph(self) -> bool:
@@ -54,6 +63,20 @@ class Candidate:
             self.uses_graph,
             bool(self.network),
         )
+
+    def to_raw(self, scores: Array) -> Array:
+        """Return scores as raw predictions: with a loss of its own, numbers like the labels."""
+        return scores if self.loss is None else self.loss.inverse_link(scores)
+
+    def to_scores(self, raw: Array) -> Array:
+        """Return the scores of raw predictions."""
+        is_log = self.loss is not None and self.loss.log_link
+        return np.log(np.maximum(raw, LEAST_MEAN)) if is_log else raw
+
+    def clipped(self, labels: Labels) -> Labels:
+        """Return labels that the loss is defined for: new ones may be negative, counts as 0."""
+        is_log = self.loss is not None and self.loss.log_link
+        return replace(labels, target=labels.target.clip(min=0.0)) if is_log else labels
 
     def pipeline(self) -> FeaturePipeline:
         """Return the unfitted pipeline that computes the columns of the trees."""

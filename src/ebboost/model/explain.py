@@ -247,7 +247,7 @@ def _explain(
         if row >= 0:
             parts = float(weights[row]) * own[column][output]
             explanation = _with_own(state, explanation, row, names, parts)
-        yield explanation
+        yield _as_prediction(state, explanation)
 
 
 def _with_own(
@@ -260,10 +260,28 @@ def _with_own(
         own[name] = own.get(name, 0.0) + value
     return replace(
         explanation,
-        score=float(state.raw_predictions[row, explanation.output]) + shift,
+        score=float(state.final_scores[row, explanation.output]) + shift,
         base=float(state.init_score[explanation.output]) + float(parts[-1]) + shift,
         own=own,
         offset=0.0 if state.offset is None else float(state.offset[row, 0]),
+    )
+
+
+def _as_prediction(state: FittedState, explanation: Explanation) -> Explanation:
+    """An explanation of final scores as one of predictions, if these are exponentials of them.
+
+    Contributions are integrals of their derivatives on the straight way from the base (the values
+    of Aumann and Shapley): multiples of those to the score, whose sum is the prediction.
+    """
+    loss = state.candidate.loss
+    if loss is None or not loss.log_link:
+        return explanation
+    base = explanation.base
+    change = explanation.total - base
+    prediction = state.factor * np.exp(base)
+    ratio = prediction * (np.expm1(change) / change if change else 1.0)
+    return replace(
+        sum_parts([explanation], ratio), base=prediction, score=prediction * np.exp(change)
     )
 
 
@@ -286,17 +304,18 @@ def _label_contributions(state: FittedState, unit_vectors: Array, outputs: IntAr
     if not isinstance(state.candidate.labels, LatentField) or state.graph is None:
         return np.zeros((0, unit_vectors.shape[1]))
     posterior = state.candidate.labels.operator(state.graph, labels.nodes, labels.weight)
-    eta = state.raw_predictions[labels.nodes]
+    eta = state.final_scores[labels.nodes]
+    loss = state.training_loss
     field = eta - state.fixed_scores[labels.nodes] - state.propagated_scores[labels.nodes]
     weight = posterior.weight[:, None]
-    curvature = weight * np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)
-    weighted = curvature * field - weight * state.loss.gradient(eta, labels.target)
+    curvature = weight * np.broadcast_to(loss.curvature(eta, labels.target), eta.shape)
+    weighted = curvature * field - weight * loss.gradient(eta, labels.target)
     contributions = np.zeros((labels.nodes.size, unit_vectors.shape[1]))
     for output in np.unique(outputs):
         chosen = outputs == output
         own = curvature[:, [output]]
         unit = unit_vectors[:, chosen]
-        if state.loss.constant_curvature:  # one system for all outputs, factorised
+        if loss.constant_curvature:  # one system for all outputs, factorised
             influence = posterior.solve(unit)
         else:
             influence = posterior.solve_system(own, unit, SOLVE_TOLERANCE)

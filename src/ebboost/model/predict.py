@@ -318,9 +318,13 @@ def apply_labels(
         operator = propagation_operator(state.candidate.smoothing, graph, len(scores))
         return masked_prediction(use, operator, scores, known, state.init_score)
     if graph is None or labels is None or not isinstance(use, LatentField):
-        return propagated
+        return state.to_raw(propagated)
+    loss = state.training_loss
+    if state.candidate.loss is not None:
+        labels = state.candidate.clipped(labels)
     at_labels = propagated[labels.nodes]
-    return propagated + (backend or Backend()).field_mode(use, graph, labels, state.loss, at_labels)
+    mode = (backend or Backend()).field_mode(use, graph, labels, loss, at_labels)
+    return state.to_raw(propagated + mode)
 
 
 def with_labels(state: FittedState, labels: Labels, backend: Backend | None = None) -> FittedState:

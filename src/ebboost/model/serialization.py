@@ -107,7 +107,7 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
         entries |= {f"{_SPREAD_TREES}{name}": content for name, content in trees}
     for number, member in enumerate(others, 1):
         arrays = {name: getattr(member, name) for name in _ARRAYS}
-        arrays |= _pipeline_arrays(member.pipeline)
+        arrays |= _pipeline_arrays(member.pipeline) | _factor(member)
         files = {"arrays.npz": pack_arrays(arrays), **member.ensemble.files()}
         entries |= {f"member{number}-{name}": content for name, content in files.items()}
     manifest = _manifest(first, tables) | {"members": [_member(one) for one in others]}
@@ -201,7 +201,12 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         chosen = (state.coordinates.neighbors, state.coordinates.weighted, np.nan)
         graphs = [chosen, *state.coordinates.compared]
         arrays["coordinates_graphs"] = np.array(graphs, dtype=np.float64)
-    return arrays | _pipeline_arrays(state.pipeline)
+    return arrays | _pipeline_arrays(state.pipeline) | _factor(state)
+
+
+def _factor(state: FittedState) -> untrusted.Arrays:
+    """The factor of a candidate with a loss of its own."""
+    return {} if state.candidate.loss is None else {"factor": np.array([state.factor])}
 
 
 def _pipeline_arrays(pipeline: FeaturePipeline) -> untrusted.Arrays:
@@ -256,6 +261,7 @@ def load_state(
         ensemble.check(len(section["origin"]), n_outputs, categories)
         output = _output(facts.pop("loss"), facts.pop("classes"), manifest["temperature"])
         values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
+        values["factor"] = untrusted.factor(candidate, arrays)
         if facts["gain"] is not None:
             values["gain"] = GraphGain(**facts["gain"])
         values |= _records(arrays)
@@ -346,6 +352,7 @@ def _load_member(
         column_origin=tuple(facts["origin"]),
         ensemble=ensemble,
         rounds=rounds,
+        factor=untrusted.factor(candidate, arrays),
         **values,
     )
     untrusted.smoke_test(member, takes)

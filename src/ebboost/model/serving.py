@@ -296,14 +296,15 @@ class Predictor:
             use = state.candidate.labels
             labels = self._labels
             if use is None or labels is None or self._graph is None:
-                return reached, propagated
+                return reached, state.to_raw(propagated)
             posterior = use.operator(self._graph, labels.nodes, labels.weight)
-            self._field = _CachedField(posterior, labels, state.loss, self._propagated)
+            labels = state.candidate.clipped(labels)
+            self._field = _CachedField(posterior, labels, state.training_loss, self._propagated)
         moved = self._field.update(reached, propagated, self.tolerance)
         changed = np.union1d(reached, moved)
         all_propagated = self._propagated[changed]
         all_propagated[np.searchsorted(changed, reached)] = propagated
-        return changed, all_propagated + self._field.mean[changed]
+        return changed, state.to_raw(all_propagated + self._field.mean[changed])
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the factorised precision matrix, which the next update computes."""

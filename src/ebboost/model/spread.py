@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
 from ebboost.boosting.posterior_variance import Variances
 from ebboost.data.coordinates import split_geometry
@@ -98,8 +97,8 @@ def field_variance(
     results: list[Variances] = []
     by_field: dict[str, Variances] = {}
     for one in state.candidates:
-        use = one.candidate.labels
-        if not isinstance(use, LatentField) or graph is None or state.n_outputs > 1:
+        use = one.label_field
+        if use is None or graph is None or state.n_outputs > 1:
             continue
         if state.loss.constant_curvature and repr(use) in by_field:
             results.append(by_field[repr(use)])

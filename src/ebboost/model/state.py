@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.boosting.latent_field import LatentField, scaled_field
 from ebboost.boosting.losses import Loss
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
@@ -99,6 +100,7 @@ MEMBER_FIELDS = (
     "propagated_scores",
     "raw_predictions",
     "rounds",
+    "factor",
 )
 
 
@@ -139,6 +141,8 @@ class FittedState:
         What was added to the scores of the fitted nodes: the offset, or the log of the exposure.
     scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
         Of the fitted nodes: f, P f, and the predictions with labels before decoding.
+    factor : float
+        What predictions are multiplied by, of a candidate trained with a loss of its own.
     members : tuple of FittedState
         Where several candidates are averaged, the state of each; empty for one. The other fields
         are those of the first, but for ``raw_predictions``, ``validation`` and ``rounds``.
@@ -196,6 +200,7 @@ class FittedState:
     history: Mapping[str, list[float]]
     selection: Mapping[str, list[float | str]]
     gain: GraphGain | None = None
+    factor: float = 1.0
     members: tuple["FittedState", ...] = ()
     offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
@@ -312,6 +317,60 @@ class FittedState:
     def loss(self) -> Loss:
         """The loss, its scale fitted."""
         return self.output.loss
+
+    @property
+    def training_loss(self) -> Loss:
+        """The loss that the models of the first candidate were trained with."""
+        return self.candidate.loss or self.output.loss
+
+    @property
+    def final_scores(self) -> Array:
+        """Scores of the fitted nodes with the field: of ``raw_predictions`` before any link."""
+        return self.to_scores(self.raw_predictions)
+
+    @property
+    def label_field(self) -> LatentField | None:
+        """The latent field in the units of the labels, if there is one.
+
+        That of a candidate with a loss of its own has other units, those of its scores: strengths
+        are divided by the mean curvature of that loss.
+        """
+        field = self.candidate.labels
+        if not isinstance(field, LatentField) or self.candidate.loss is None:
+            return field if isinstance(field, LatentField) else None
+        scores = self.final_scores[self.labels.nodes]
+        curvature = self.candidate.loss.curvature(scores, self.labels.target)
+        return scaled_field(field, 1.0 / float(np.mean(curvature)))
+
+    def to_raw(self, scores: Array) -> Array:
+        """Return final scores as raw predictions.
+
+        They differ where a candidate has a loss of its own: its raw predictions are numbers like
+        the labels, so that they can be averaged with those of others.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, n_outputs)
+
+        Returns
+        -------
+        ndarray of shape (n, n_outputs)
+        """
+        own = self.candidate
+        return scores if own.loss is None else self.factor * own.to_raw(scores)
+
+    def to_scores(self, raw: Array) -> Array:
+        """Return the inverse of :meth:`to_raw`.
+
+        Parameters
+        ----------
+        raw : ndarray of shape (n, n_outputs)
+
+        Returns
+        -------
+        ndarray of shape (n, n_outputs)
+        """
+        return raw if self.candidate.loss is None else self.candidate.to_scores(raw / self.factor)
 
     @property
     def n_jobs(self) -> int | None:

@@ -100,9 +100,9 @@ def variance_shares(state: FittedState) -> tuple[float, float] | None:
     labels = state.labels
     if not labels.nodes.size:  # on the workers of a cluster
         return None
-    scores = (state.init_score + state.propagated_scores)[labels.nodes]
-    residual = labels.target - scores
-    field_mean = state.raw_predictions[labels.nodes] - scores
+    without_field = state.to_raw(state.init_score + state.propagated_scores)[labels.nodes]
+    residual = labels.target - without_field
+    field_mean = state.raw_predictions[labels.nodes] - without_field
     weight = (labels.weight / labels.weight.mean())[:, None]
     of_field = float((weight * residual * field_mean).mean())
     of_noise = float((weight * residual * (residual - field_mean)).mean())

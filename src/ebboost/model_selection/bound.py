@@ -111,8 +111,8 @@ class BoundEstimator(BaseEstimator):
             return predict_rows(state, RowArguments(table, graph, nodes, ([], []))).raw
         parts = []
         for one in state.candidates:
-            field = one.raw_predictions - one.fixed_scores - one.propagated_scores
-            parts.append(score_table(one, table, graph).propagated + field)
+            field = one.final_scores - one.fixed_scores - one.propagated_scores
+            parts.append(one.to_raw(score_table(one, table, graph).propagated + field))
         raw: Array = np.mean(parts, axis=0)[nodes]
         return raw
 

@@ -6,14 +6,17 @@ in common, so that the sum of e_i e_j over such pairs estimates the variance of 
 h_i h_j.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ebboost.boosting.latent_field import MIN_TAU, LatentField
+from ebboost.boosting.latent_field import MIN_TAU, LatentField, scaled_field
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data.types import Array
 from ebboost.graph import Graph, Groups
+from ebboost.model.candidate import Candidate
 from ebboost.training.problem import Problem
 
 # τ/λ of the field on a graph of groups; that of Belgian postcodes, by search, is .12.
@@ -60,16 +63,31 @@ def group_effects(problem: Problem, groups: Groups[Graph]) -> GroupEffects:
     return GroupEffects(max(shared / pairs / noise, least), shared / standard_error)
 
 
+def typical_curvature(problem: Problem, loss: Loss) -> float:
+    """Return the mean curvature of a loss at the initial score."""
+    labels = problem.labels.labels
+    offset = None if problem.offset is None else problem.offset[labels.nodes]
+    start = initial_scores(loss, labels.target, labels.weight, offset)
+    with np.errstate(all="ignore"):
+        return float(np.mean(loss.curvature(start, labels.target)))
+
+
+def with_loss(problem: Problem, candidate: Candidate, loss: Loss | None) -> Candidate:
+    """Return a candidate trained with another loss, its field in the units of that loss."""
+    field = candidate.labels
+    if isinstance(field, LatentField):
+        losses = [one or problem.output.loss for one in (loss, candidate.loss)]
+        units = [typical_curvature(problem, one) for one in losses]
+        field = scaled_field(field, units[0] / units[1])
+    return replace(candidate, labels=field, loss=loss)
+
+
 def default_field(problem: Problem) -> LatentField:
     """Return the default field, its strengths in units of the mean curvature at the start."""
     if problem.graph is not None and problem.graph.groups is not None:
         return group_effects(problem, problem.graph.groups).field
-    labels = problem.labels.labels
-    offset = None if problem.offset is None else problem.offset[labels.nodes]
     loss = problem.output.loss
-    start = initial_scores(loss, labels.target, labels.weight, offset)
-    with np.errstate(all="ignore"):
-        unit = float(np.mean(loss.curvature(start, labels.target)))
+    unit = typical_curvature(problem, loss)
     field = LatentField()
     if not loss.curvature_has_units or not MIN_TAU < unit * field.tau < np.inf:
         return field

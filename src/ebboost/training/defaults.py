@@ -106,6 +106,7 @@ SHARE_OF_TAU = 0.2
 SEARCH_ORDER = (
     "labels",
     "strengths",
+    "loss",
     "neighbor_features",
     "spectral_features",
     "smoothing",
@@ -117,7 +118,11 @@ SEARCH_ORDER = (
     "strengths",
     "random_splits",
     "smaller_trees",
+    "loss",
 )
+#: Standard deviation of labels of 0 and more, in units of their mean, from which on training with
+#: the Poisson loss is compared, for the same squared errors.
+LOG_LINK_FROM = 0.25
 #: Share of the deviance by which a field over neighbours lowers it, at most, for a field over nodes
 #: with similar neighbours to be compared. Out-of-fold RMSE of trees on columns of neighbours with a
 #: field over neighbours and over similar nodes, without a field 1: Wiki .990, .751, twitch .996, 1,

@@ -1,6 +1,7 @@
 """The metric that early stopping and the selection follow, at the validation nodes."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ebboost.boosting.metrics import Scored, as_metric
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import of_all_rows
 from ebboost.data.types import Array
+from ebboost.model.candidate import Candidate
 from ebboost.training.problem import Problem
 
 # Groups of labels that a metric is computed without, for its standard error.
@@ -16,15 +18,18 @@ N_GROUPS = 20
 
 
 def eval_metric(
-    problem: Problem, backend: Backend, validation: Labels | None
+    problem: Problem, backend: Backend, validation: Labels | None, candidate: Candidate
 ) -> Callable[[Array], float] | None:
     """Return the ``eval_metric`` parameter as a function of scores, smaller is better.
 
-    None for the loss, which the objective computes itself.
+    None for the loss, which the objective computes itself, but for that of a candidate which is
+    trained with another one.
     """
     parameter = problem.settings.eval_metric
     if parameter == "loss":
-        return None
+        if candidate.loss is None or validation is None:
+            return None
+        return partial(_loss_of_scores, problem, backend, validation, candidate)
     metric = as_metric(parameter, problem.classes, "eval_metric")
     if validation is None:
         return None
@@ -32,12 +37,22 @@ def eval_metric(
     labelled = (validation.target, validation.weight, offset)
 
     def evaluate(scores: Array) -> float:
-        parts = map(of_all_rows, (backend.to_host(scores), *labelled))
-        scored = Scored(problem.output.loss, *parts)
+        raw = candidate.to_raw(backend.to_host(scores))
+        scored = Scored(problem.output.loss, *map(of_all_rows, (raw, *labelled)))
         value = metric.compute(scored)
         return -value if metric.greater_is_better else value
 
     return evaluate
+
+
+def _loss_of_scores(
+    problem: Problem, backend: Backend, labels: Labels, candidate: Candidate, scores: Array
+) -> float:
+    """Mean loss of the fit, of the predictions of a candidate that is trained with another."""
+    with np.errstate(over="ignore"):
+        raw = candidate.to_raw(backend.to_host(scores))
+        values = problem.output.loss.value(raw, labels.target)
+    return float(np.average(values, weights=labels.weight))
 
 
 def compared_losses(problem: Problem, labels: Labels, predictions: Array) -> Array:

@@ -25,9 +25,10 @@ from ebboost.model.output import ClassOutput
 from ebboost.model.predict import propagation_operator, with_labels
 from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.training import defaults
+from ebboost.training.comparison import losses_of, selection_row
 from ebboost.training.fold_model import FoldModel, out_of_fold
 from ebboost.training.problem import FORECAST, LabelFolds, Problem
-from ebboost.training.selection import Search, losses_of, selection_row
+from ebboost.training.selection import Search
 from ebboost.training.spread import estimate_spread
 
 
@@ -85,6 +86,7 @@ def _member(
         column_origin=features.table.origin,
         ensemble=ensemble,
         init_score=np.mean([model.init_score for model in models], axis=0),
+        factor=float(np.mean([one.factor(candidate) for one in searches])),
         scores=scores,
         propagated_scores=propagated,
         raw_predictions=scores,

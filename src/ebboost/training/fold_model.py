@@ -15,6 +15,7 @@ from ebboost.learners.lightgbm import LightGBMEnsemble
 from ebboost.training.problem import Problem
 
 MAX_DRAWN = 1_000_000  # labels of all workers that each of them draws folds for
+MAX_FACTOR = 1e3
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,30 @@ def out_of_fold(
     for other in held[1:]:
         labels = labels.concat(other)
     return labels, np.concatenate([getattr(model, name) for model in models.values()])
+
+
+def mean_factor(problem: Problem, models: Mapping[int, FoldModel]) -> float:
+    """Return the ratio of means of labels and predictions at :func:`unseen_labels`.
+
+    Exponentials of scores are too small: those of mean scores, at the mode of a field.
+    """
+    labels, predictions = unseen_labels(problem, models, "held_out")
+    sums = [float((labels.weight[:, None] * one).sum()) for one in (labels.target, predictions)]
+    if not (sums[0] > 0.0 and sums[1] > 0.0):
+        return 1.0
+    return float(np.clip(sums[0] / sums[1], 1.0 / MAX_FACTOR, MAX_FACTOR))
+
+
+def with_factors(problem: Problem, models: Mapping[int, FoldModel]) -> dict[int, FoldModel]:
+    """Return models with predictions times the factor of their mean in all other folds."""
+    result = {}
+    of_all = mean_factor(problem, models) if models else 1.0
+    for fold, model in models.items():
+        others = {other: one for other, one in models.items() if other != fold}
+        factor = mean_factor(problem, others) if others else 1.0
+        evaluation = of_all * model.evaluation
+        result[fold] = replace(model, held_out=factor * model.held_out, evaluation=evaluation)
+    return result
 
 
 def unseen_labels(

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 from sklearn.base import clone
 
 from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.losses import Poisson, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.sharded import total_rows
@@ -53,6 +54,8 @@ def named(candidate: Candidate) -> Candidate:
         words.append("random splits")
     if candidate.network:
         words.append("network")
+    if candidate.loss is not None:
+        words.append(f"{type(candidate.loss).__name__} loss")
     return replace(candidate, name=" + ".join(words))
 
 
@@ -115,6 +118,8 @@ def parts_of(problem: Problem) -> Parts:
         # XGBoost does not split at random thresholds.
         parts = TREE_PARTS if problem.settings.learner == "lightgbm" else ("smaller_trees",)
         optional |= dict.fromkeys(parts, True)
+    if _may_be_counts(problem, fixed):
+        optional["loss"] = Poisson()
     optional = {name: part for name, part in optional.items() if name not in fixed}
     of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
     if of_field and isinstance(graph, Graph) and graph.groups is None and graph.time is None:
@@ -131,6 +136,24 @@ def parts_of(problem: Problem) -> Parts:
         network_steps = tuple((name,) for name in defaults.NETWORK_ORDER if name in names)
     searched = (tuple(steps), (), network_steps, n_vectors)
     return Parts(plain, optional, *searched)
+
+
+def _may_be_counts(problem: Problem, fixed: Mapping[str, object]) -> bool:
+    """Whether labels are so skewed that training with a logarithmic link may predict them better.
+
+    Not where a part was fixed whose parameters have the units of the labels.
+    """
+    settings = problem.settings
+    labels = problem.labels.labels
+    has_units = (fixed.get("labels"), settings.penalty, problem.offset is not None)
+    is_default = settings.loss == "auto" and type(problem.output.loss) is SquaredError
+    is_linear = getattr(fixed.get("smoothing"), "linear", True)
+    is_here = isinstance(problem.graph, Graph) and settings.device == "cpu"
+    if any(has_units) or not (is_default and is_linear and is_here):
+        return False
+    mean = float(np.average(labels.target[:, 0], weights=labels.weight))
+    spread = problem.output.loss.label_scale(labels.target, labels.weight, None)
+    return labels.target.min() >= 0.0 and spread > defaults.LOG_LINK_FROM * mean
 
 
 def _compares_networks(problem: Problem) -> bool:

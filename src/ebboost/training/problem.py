@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebboost.backends.threads import is_small, max_threads, threads_for, threads_to_grow
 from ebboost.boosting.callbacks import Callback
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import Coordinates
@@ -23,6 +24,7 @@ from ebboost.data.types import Array, IntArray, LabelledNodes, LabelsLike, Table
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner
+from ebboost.model.candidate import Candidate
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import Output
 from ebboost.model.state import FittedState
@@ -197,6 +199,10 @@ class Problem:
     def task(self) -> defaults.Task:
         """What the defaults depend on."""
         return defaults.Task(self.classes, self.n_labels, self.table.is_sparse)
+
+    def loss_of(self, candidate: Candidate) -> Loss:
+        """Return the loss that a candidate is trained with."""
+        return candidate.loss or self.output.loss
 
     @property
     def n_labels(self) -> int:

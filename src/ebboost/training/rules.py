@@ -16,6 +16,7 @@ import numpy as np
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, boost
+from ebboost.boosting.losses import Loss
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.neighbor_correlation import neighbor_correlation
@@ -25,7 +26,7 @@ from ebboost.graph import Graph
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
-from ebboost.training.default_field import group_effects
+from ebboost.training.default_field import group_effects, with_loss
 from ebboost.training.parts import Parts, named
 from ebboost.training.problem import Problem
 
@@ -62,8 +63,13 @@ def _candidate_by_rules(problem: Problem, parts: Parts) -> Candidate:
         candidate = replace(candidate, **chosen)  # type: ignore[arg-type]
     if "neighbor_features" in optional:
         means = replace(candidate, neighbor_features=NeighborFeatures(["mean"]))
-        if _gains_from_columns(problem, graph, candidate, means):
+        if _is_better(problem, graph, candidate, means):
             candidate = means
+    loss = optional.get("loss")
+    if isinstance(loss, Loss):
+        other = with_loss(problem, candidate, loss)
+        if _is_better(problem, graph, candidate, other):
+            candidate = other
     return named(candidate)
 
 
@@ -78,10 +84,8 @@ def _labels_are_correlated(problem: Problem, graph: Graph) -> bool:
     return bool(standard_errors > defaults.CORRELATION_STANDARD_ERRORS)
 
 
-def _gains_from_columns(
-    problem: Problem, graph: Graph, candidate: Candidate, with_columns: Candidate
-) -> bool:
-    """Whether a few trees on a sample of the labels predict others better with more columns."""
+def _is_better(problem: Problem, graph: Graph, candidate: Candidate, other: Candidate) -> bool:
+    """Whether a few trees on a sample of the labels predict others better by another candidate."""
     if problem.table.on_disk or not isinstance(graph, Graph):
         return candidate.uses_graph  # rows of such tables are not drawn
     n_labels = problem.n_labels
@@ -90,7 +94,7 @@ def _gains_from_columns(
     order = np.random.default_rng(problem.seed).permutation(n_labels)
     order = order[: 2 * defaults.QUICK_LABELS]
     try:
-        pair = [_quick_losses(problem, one, order) for one in (candidate, with_columns)]
+        pair = [_quick_losses(problem, one, order) for one in (candidate, other)]
     except ValueError:  # of a loss that is not finite: the fit itself says at which node
         return False
     gain = pair[0] - pair[1]
@@ -109,16 +113,15 @@ def _quick_losses(problem: Problem, candidate: Candidate, order: IntArray) -> Ar
     halves = np.array_split(np.arange(order.size), 2)
     train, held_out = (Labels(half, *_rows_of(known, order[half])) for half in halves)
     offset = None if problem.offset is None else problem.offset[nodes]
-    loss = problem.output.loss
-    use = (None, None, IdentityOperator(order.size), loss)
+    use = (None, None, IdentityOperator(order.size), problem.loss_of(candidate))
     objective = objective_for(*use, train, None, 0.0, problem.seed, offset)
     n_outputs = known.target.shape[1]
     grower = learner.start(table, n_outputs=n_outputs, seed=problem.seed, n_jobs=1, device="cpu")
     boosting = Boosting(
         objective, grower, n_rounds=defaults.QUICK_ROUNDS, learning_rate=defaults.QUICK_RATE
     )
-    scores = objective.predict(boost(boosting).best)[held_out.nodes]
-    return held_out.weighted(loss.deviance(scores, held_out.target))
+    raw = candidate.to_raw(objective.predict(boost(boosting).best)[held_out.nodes])
+    return held_out.weighted(problem.output.loss.deviance(raw, held_out.target))
 
 
 def _rows_of(labels: Labels, rows: IntArray) -> tuple[Array, Array]:

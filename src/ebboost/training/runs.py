@@ -109,13 +109,13 @@ def build_run(
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
-    use = (candidate.labels, graph, operator, problem.output.loss)
+    use = (candidate.labels, graph, operator, problem.loss_of(candidate))
     labels = (backend.labels(training), backend.labels(validation))
     offset = None if problem.offset is None else backend.to_device(problem.offset)
     objective = objective_for(*use, *labels, settings.penalty, seed, offset, first_mode)
     if earlier is not None:
         objective.start_from(earlier.state.init_score, earlier.scores)
-    objective.eval_metric = eval_metric(problem, backend, validation)
+    objective.eval_metric = eval_metric(problem, backend, validation, candidate)
     if grower is None:
         learner = defaults.learner(settings.learner, problem.task, candidate, len(table.names))
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
@@ -330,7 +330,8 @@ class Runner:
     def _build(self, candidate: Candidate, fold: int) -> CandidateRun:
         # Categories that are encoded with the labels differ from fold to fold.
         shared = [one for one in self.features if one.pipeline.encoder is None]
-        field = (self.problem.seed, repr(candidate.labels), repr(self.problem.output.loss))
+        loss = self.problem.loss_of(candidate)
+        field = (self.problem.seed, repr(candidate.labels), repr(loss))
         first_mode = self.first_modes.get((*field, fold))
         run = build_run(self.problem, self.backend, candidate, fold, shared, first_mode)
         if isinstance(run.objective, LikelihoodFieldObjective):
@@ -402,8 +403,10 @@ class Runner:
         if graph is not None and graph.time is not None and isinstance(use, LatentField):
             nodes = np.append(held_out, evaluation)
             labels = self.problem.labels.training(fold)
-            problem = (graph, labels, self.problem.output.loss, propagated[labels.nodes], nodes)
+            loss = self.problem.loss_of(run.features.candidate)
+            problem = (graph, labels, loss, propagated[labels.nodes], nodes)
             predictions = propagated + causal_mode(self.backend.field_mode, use, *problem)
+        raw = run.features.candidate.to_raw(predictions)
         scores = to_host(result.best.scores)
         if isinstance(run.features.grower, PartialGrower):
             scores = run.features.grower.mark_missing(scores)
@@ -411,9 +414,9 @@ class Runner:
             ensemble=run.features.grower.compile(result.best.weights),
             init_score=init_score,
             scores=scores,
-            held_out=predictions[held_out],
+            held_out=raw[held_out],
             held_out_scores=propagated[held_out],
-            evaluation=predictions[evaluation],
+            evaluation=raw[evaluation],
             evaluation_scores=propagated[evaluation],
             n_rounds=result.n_rounds,
             n_trained=run.boosting.n_done,

@@ -13,87 +13,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.field_estimation import estimate_field
-from ebboost.boosting.latent_field import MIN_TAU, LatentField
-from ebboost.data.sharded import average, standard_error, total_rows
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
+from ebboost.data.sharded import average, total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
+from ebboost.training.comparison import Comparison, compare, losses_of
 from ebboost.training.coordinate_graph import choose_graph
-from ebboost.training.default_field import default_field
-from ebboost.training.evaluation import compared_losses
-from ebboost.training.fold_model import FoldModel, out_of_fold, positions_of_unseen, unseen_labels
+from ebboost.training.default_field import with_loss
+from ebboost.training.estimated_field import FieldEstimates
+from ebboost.training.fold_model import FoldModel, mean_factor, unseen_labels, with_factors
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import Runner
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Mean decrease of the loss from one candidate to another, and its standard error."""
-
-    gain: float
-    standard_error: float
-
-    @property
-    def in_errors(self) -> float:
-        """The gain in standard errors."""
-        return self.gain / self.standard_error if self.standard_error > 0 else np.inf * self.gain
-
-
-def compare(
-    problem: Problem, one: Mapping[int, FoldModel], other: Mapping[int, FoldModel]
-) -> Comparison:
-    """Compare two candidates node by node on the folds that both were trained for.
-
-    Losses at labels of ``eval_set`` count like those at held-out labels, or alone where the two
-    contradict each other by more than three standard errors: ``eval_set`` is what the user wants to
-    predict.
-    """
-    folds = [fold for fold in one if fold in other]
-    parts = []
-    if problem.labels.has_held_out(folds[0]):
-        pairs = [held_out_losses(problem, models, folds) for models in (one, other)]
-        parts.append(pairs[0] - pairs[1])
-    if problem.labels.evaluation is not None:
-        pairs = [evaluation_losses(problem, models, folds) for models in (one, other)]
-        parts.append(pairs[0] - pairs[1])
-    if len(parts) == 2:
-        errors = [standard_error(part) for part in parts]
-        error = np.hypot(errors[0], errors[1])
-        if abs(parts[0].mean() - parts[1].mean()) > defaults.CONTRADICTION * error:
-            parts = parts[1:]
-    gains = np.concatenate(parts)
-    return Comparison(float(gains.mean()), standard_error(gains))
-
-
-def losses_of(problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]) -> Array:
-    """Return the losses at all labels that the models of these folds were not trained on."""
-    losses = []
-    if problem.labels.has_held_out(folds[0]):
-        losses.append(held_out_losses(problem, models, folds))
-    if problem.labels.evaluation is not None:
-        losses.append(evaluation_losses(problem, models, folds))
-    return np.concatenate(losses)
-
-
-def held_out_losses(
-    problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]
-) -> Array:
-    """Return the losses at the held-out labels of these folds."""
-    labels, predictions = out_of_fold(problem, {fold: models[fold] for fold in folds}, "held_out")
-    return compared_losses(problem, labels, predictions)
-
-
-def evaluation_losses(
-    problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]
-) -> Array:
-    """Return the losses at the labels of ``eval_set``, mean over the models of these folds."""
-    labels = problem.labels.evaluation
-    assert labels is not None
-    losses = [compared_losses(problem, labels, models[fold].evaluation) for fold in folds]
-    return average(losses)
 
 
 @dataclass
@@ -109,8 +43,7 @@ class Search:
     def __post_init__(self) -> None:
         self.comparing = self.runner.comparing() if self.parts.steps else self.runner
         self._final: set[str] = set()
-        self._estimates: dict[tuple[str, int], LatentField | None] = {}
-        self._keeps_strengths = False
+        self._fields = FieldEstimates(self.problem)
         #: Plain boosting with the trees of the selected candidate, if that was possible.
         self.plain: Candidate | None = None
 
@@ -139,7 +72,7 @@ class Search:
     def _trained_plain(self, selected: Candidate) -> Candidate:
         """Plain boosting with the trees or networks of a candidate, or with the default's trees."""
         default = self.parts.plain
-        names = [*TREE_PARTS, "network"]
+        names = [*TREE_PARTS, "network", "loss"]
         if selected.network:
             names.append("low_rank")  # of sparse tables, which networks cannot read
         learner = {name: getattr(selected, name) for name in names}
@@ -157,14 +90,18 @@ class Search:
 
     def _improved(self, current: Candidate, steps: Sequence[tuple[str, ...]]) -> Candidate:
         """The best candidate after steps that each change some parts."""
+        clearly_worse = []
         for step in steps:
             if self.runner.interrupt.is_set:
                 break
             candidate = self._changed(current, step)
             is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
-            if is_skipped or candidate.name in self.tried:
+            if is_skipped or step in clearly_worse or candidate.name in self.tried:
                 continue
-            if self._is_better(candidate, current):
+            is_better = self._is_better(candidate, current)
+            if step == ("loss",) and self._is_clearly_better(current, candidate):
+                clearly_worse.append(step)
+            if is_better:
                 current, candidate = candidate, current
             if not self._can_be_averaged(candidate):
                 self.comparing.discard(candidate)
@@ -180,7 +117,8 @@ class Search:
         is_interrupted = self.runner.interrupt.is_set
         if steps is None or not has_field or is_interrupted:
             return None
-        network = named(replace(self.parts.plain, labels=trees.labels, network=True))
+        network = replace(self.parts.plain, labels=trees.labels, loss=trees.loss, network=True)
+        network = named(network)
         if self.problem.table.is_sparse:
             network = replace(trees, low_rank=self.parts.n_vectors, network=True)
             network = named(replace(network, smaller_trees=None, random_splits=None))
@@ -254,8 +192,13 @@ class Search:
 
     def forecasts(self) -> list[FoldModel]:
         """Return the models of the selected candidates that forecast later labels, if any."""
-        models = [self._runner_of(one).models_of(one) for one in self.averaged]
-        return [one[FORECAST] for one in models if FORECAST in one]
+        result = []
+        for one in self.averaged:
+            models = self._runner_of(one).models_of(one)
+            if FORECAST in models:
+                held_out = self.factor(one) * models[FORECAST].held_out
+                result.append(replace(models[FORECAST], held_out=held_out))
+        return result
 
     def _can_be_averaged(self, candidate: Candidate) -> bool:
         """Whether a candidate has enough models to compare, and few enough scores to store."""
@@ -305,12 +248,29 @@ class Search:
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by fold, those with the final learning rate if any."""
         models = self._runner_of(candidate).models_of(candidate)
-        return {fold: models[fold] for fold in range(self.problem.labels.n_folds) if fold in models}
+        folds = range(self.problem.labels.n_folds)
+        return self._on_label_scale(candidate, {one: models[one] for one in folds if one in models})
+
+    def _on_label_scale(
+        self, candidate: Candidate, models: Mapping[int, FoldModel]
+    ) -> dict[int, FoldModel]:
+        """Models whose predictions have the mean of the labels, if candidates may differ in it."""
+        return with_factors(self.problem, models) if candidate.loss is not None else dict(models)
+
+    def factor(self, candidate: Candidate) -> float:
+        """Return what predictions of a candidate with a loss of its own are multiplied by."""
+        if candidate.loss is None:
+            return 1.0
+        models = self._runner_of(candidate).models_of(candidate)
+        folds = [fold for fold in range(self.problem.labels.n_folds) if fold in models]
+        return mean_factor(self.problem, {fold: models[fold] for fold in folds})
 
     def compared(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models by which a candidate was compared, by fold."""
         models = self.comparing.models_of(candidate)
-        return {fold: model for fold, model in models.items() if fold in range(self._n_folds())}
+        folds = range(self._n_folds())
+        own = {fold: model for fold, model in models.items() if fold in folds}
+        return self._on_label_scale(candidate, own)
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         return self.runner if candidate.name in self._final else self.comparing
@@ -379,106 +339,30 @@ class Search:
     def _changed(self, current: Candidate, step: tuple[str, ...]) -> Candidate:
         """The current candidate with parts added, or removed if it has them."""
         changes: dict[str, object] = {}
+        fields = self._fields
+        models = self.models(current)
         for part in step:
             value: object = self.parts.optional.get(part)
             if part == "default_field":
                 part = "labels"
-                value = current.labels or self.parts.optional["labels"]
+                value = current.labels or fields.default(current)
             elif part == "field":
                 part = "labels"
-                value = current.labels or self._estimated(current)
+                value = current.labels or fields.estimated(current, models)
             elif part == "strengths":
                 part = "labels"
                 value = current.labels
                 if isinstance(value, LatentField):
-                    value = self._estimated(current, value)
+                    value = fields.estimated(current, models, value)
             elif part == "similarity":
                 part = "labels"
-                value = current.labels
-                if not self._keeps_strengths:
-                    value = field_over_similar_nodes(self.problem, self.models(current)) or value
+                value = fields.over_similar_nodes(current, models) or current.labels
+            elif part == "loss":
+                loss = value if current.loss is None and isinstance(value, Loss) else None
+                return named(with_loss(self.problem, current, loss))
             elif getattr(current, part):
                 value = 0 if part == "low_rank" else None
             elif part == "labels":
-                value = self._estimated(current)
+                value = fields.estimated(current, models)
             changes[part] = value
         return named(replace(current, **changes))  # type: ignore[arg-type]
-
-    def _estimated(
-        self, current: Candidate, start: LatentField | None = None
-    ) -> LatentField | None:
-        """The field that predicts labels best from the candidate's scores out of fold, if any."""
-        if start is not None and self._keeps_strengths:
-            return start
-        models = self.models(current)
-        key = (current.name, len(models))
-        if key not in self._estimates:
-            self._estimates[key] = self._estimate(models, start)
-        return self._estimates[key]
-
-    def _estimate(
-        self, models: Mapping[int, FoldModel], start: LatentField | None
-    ) -> LatentField | None:
-        problem = self.problem
-        assert problem.graph is not None
-        labels, scores = unseen_labels(problem, models, "held_out_scores")
-        if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
-            return start or default_field(problem)
-        arguments = (problem.graph, labels, scores, problem.output.loss)
-        positions = positions_of_unseen(problem, models)
-        estimate = estimate_field(*arguments, seed=problem.seed, start=start, positions=positions)
-        field = estimate.field
-        if field is None and problem.n_labels > defaults.MOST_LABELS_FROM:
-            # A share of the labels is too few to rule it out, and to estimate its strengths again.
-            self._keeps_strengths = True
-            return start or default_field(problem)
-        if field is None or field.tau < MIN_TAU:
-            return start
-        return _rounded(field)
-
-
-def field_over_similar_nodes(
-    problem: Problem, models: Mapping[int, FoldModel]
-) -> LatentField | None:
-    """Return the field over nodes with similar neighbours, if it predicts labels best.
-
-    It is estimated only where labels of neighbours say little.
-    """
-    graph = problem.graph
-    labels, scores = unseen_labels(problem, models, "held_out_scores")
-    if graph is None or total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
-        return None
-    arguments = (graph, labels, scores, problem.output.loss)
-    of_neighbors = estimate_field(*arguments, seed=problem.seed)
-    least = (1.0 - defaults.MAX_GAIN_OF_NEIGHBORS) * of_neighbors.deviance_without
-    if of_neighbors.deviance < least:
-        return None
-    try:
-        graph.similar_neighborhoods()
-    except ValueError:  # hubs: all pairs of nodes that share one are too many
-        return None
-    estimate = estimate_field(*arguments, seed=problem.seed, similarity=True)
-    field = estimate.field
-    is_better = estimate.deviance < (1.0 - defaults.MIN_GAIN) * of_neighbors.deviance
-    return None if field is None or not is_better else _rounded(field)
-
-
-def _rounded(field: LatentField) -> LatentField:
-    """A field with strengths of two digits."""
-    return replace(field, lam=float(f"{field.lam:.2g}"), tau=float(f"{field.tau:.2g}"))
-
-
-def selection_row(
-    problem: Problem, candidate: Candidate, models: Mapping[int, FoldModel]
-) -> dict[str, float | str]:
-    """Return the row of a candidate in the table of the selection."""
-    folds = list(models)
-    values = losses_of(problem, models, folds)
-    return {
-        "candidate": candidate.name,
-        "folds": len(folds),
-        "rounds": float(np.mean([model.n_rounds for model in models.values()])),
-        "loss": float(values.mean()),
-        "standard_error": standard_error(values),
-        "seconds": sum(model.seconds for model in models.values()),
-    }

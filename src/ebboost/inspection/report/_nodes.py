@@ -208,8 +208,8 @@ def nodes_to_explain(context: Context, of_user: Nodes, seed: int = 0) -> dict[st
             add("Graph hurt most", context.plain.nodes[ranked(-change)], 0.1)
         add("Held-out labels at random", rng.permutation(held_out.nodes), 0.2)
     if state.uses_graph:
-        own = np.mean([one.fixed_scores + one.scores for one in state.candidates], axis=0)
-        moved = np.abs(state.raw_predictions - own).max(axis=1)
+        own = [one.to_raw(one.fixed_scores + one.scores) for one in state.candidates]
+        moved = np.abs(state.raw_predictions - np.mean(own, axis=0)).max(axis=1)
         add("Moved most by the graph", ranked(-moved), 0.2)
     unknown = np.flatnonzero(node_roles(state) == UNKNOWN)
     add("Unknown labels at random", rng.permutation(unknown), 0.2)
