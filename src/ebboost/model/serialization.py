@@ -260,8 +260,8 @@ def load_state(
         categories = reader.n_categories if learner.takes_categories else {}
         ensemble.check(len(section["origin"]), n_outputs, categories)
         output = _output(facts.pop("loss"), facts.pop("classes"), manifest["temperature"])
-        values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
-        values["factor"] = untrusted.factor(candidate, arrays)
+        own = {name: arrays[name] for name in _ARRAYS}
+        values = facts | own | {"factor": untrusted.factor(candidate, arrays)}
         if facts["gain"] is not None:
             values["gain"] = GraphGain(**facts["gain"])
         values |= _records(arrays)
@@ -285,10 +285,10 @@ def load_state(
         state = replace(state, deferred_spread=Deferred(lambda: spread))
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
-            own = _with_prefix(f"member{number}-", entries)
-            stored = unpack_arrays(own["arrays.npz"], _limit(_file_of(path)))
+            files = _with_prefix(f"member{number}-", entries)
+            stored = unpack_arrays(files["arrays.npz"], _limit(_file_of(path)))
             stored |= _with_prefix(f"member{number}-", arrays)  # of a folder of shards
-            members.append(_load_member(state, facts, own, stored, codec, learner))
+            members.append(_load_member(state, facts, files, stored, codec, learner))
         return state.with_members(tuple(members))
 
 
