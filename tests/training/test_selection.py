@@ -90,13 +90,44 @@ def test_candidates_are_compared_on_sparse_tables_too(kind, tmp_path):
     assert m.best_candidate_ != "none"
     assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
     assert m.feature_importances_.shape == (300,)
-    has_trees = any(one.ensemble.importances().any() for one in m.state_.candidates)
+    used = [one for one in m.state_.candidates if one.candidate.own_columns is not False]
+    has_trees = any(one.ensemble.importances().any() for one in used)
     assert m.feature_importances_.sum() == pytest.approx(float(has_trees))
     m.save(tmp_path / "m.ebb")
     again = eb.load(tmp_path / "m.ebb")
     X = sparse.csr_array(words.astype(float))
     np.testing.assert_array_equal(again.predict(), m.predict())
     np.testing.assert_array_equal(again.predict(X, graph=graph), m.predict(X, graph=graph))
+
+
+def test_columns_of_a_wide_sparse_table_that_say_nothing_are_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    hidden = rng.random((400, 2))
+    X = sparse.csr_array((rng.random((400, 300)) < 0.1).astype(float))
+    y = np.sin(6.0 * hidden[:, 0]) + np.cos(5.0 * hidden[:, 1]) + 0.1 * rng.normal(size=400)
+    graph = eb.Graph.build_knn(hidden, k=6)
+    nodes = np.arange(300)
+    m = auto(n_folds=2).fit(X, y[nodes], nodes=nodes, graph=graph)
+    chosen = [one.candidate for one in m.state_.candidates]
+    assert chosen[0].own_columns is False and "without own columns" in chosen[0].name
+    assert m.score(None, y, nodes=np.arange(300, 400)) > 0.8
+    assert m.own_importances_.sum() == 0.0 or any(one.own_columns is None for one in chosen)
+    m.save(tmp_path / "m.ebb", table=True)
+    stored = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(stored.predict(), m.predict())
+    np.testing.assert_allclose(stored.predict(X, graph=graph), m.predict(), rtol=1e-9)
+    np.testing.assert_allclose(m.predict(X, graph=graph, nodes=[350]), m.predict(nodes=[350]))
+    one = m.explanations([350])[0]
+    assert one.total == pytest.approx(m.predict(nodes=[350])[0])
+
+
+def test_columns_of_a_wide_sparse_table_that_matter_are_used():
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array((rng.random((400, 300)) < 0.3).astype(float))
+    y = X[:, [0]].toarray()[:, 0] + 0.1 * rng.normal(size=400)
+    m = auto(n_folds=2).fit(X, y, graph=random_graph(400, 1200, 0))
+    assert any("without own columns" in name for name in m.selection_["candidate"])
+    assert m.state_.candidate.own_columns is None and m.score(X, y) > 0.8
 
 
 def test_networks_of_sparse_tables_have_singular_vectors_and_those_of_neighbors(tmp_path):

@@ -36,6 +36,7 @@ class FeaturePipeline:
     feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
     spectral_features: SpectralFeatures | None = None
     low_rank: LowRank | None = None  # of a sparse table, before columns of neighbours
+    own_columns: bool = True  # False: degrees and spectral columns alone
     #: Two columns of coordinates that are rotated, and what the second is multiplied by first.
     rotation: tuple[int, int, float] | None = None
     #: Categories with a column for their share among neighbours; set by ``fit_transform``.
@@ -61,6 +62,8 @@ class FeaturePipeline:
         if self.low_rank is not None:
             vectors = self.low_rank.fit_transform(table, seed)
             return self._add_graph_columns(vectors, vectors, graph)
+        if not self.own_columns:
+            return self._add_graph_columns(_no_columns(table), _no_columns(table), graph)
         table = encoded = table.mapped() if self.uses_graph else table
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
@@ -74,6 +77,8 @@ class FeaturePipeline:
         if self.low_rank is not None:
             vectors = self.low_rank.transform(table)
             return self._add_graph_columns(vectors, vectors, graph)
+        if not self.own_columns:
+            return self._add_graph_columns(_no_columns(table), _no_columns(table), graph)
         table = table.mapped() if self.uses_graph else table
         encoded = table if self.encoder is None else self.encoder.transform(table)
         return self._add_graph_columns(table, encoded, graph)
@@ -139,6 +144,11 @@ class FeaturePipeline:
         names = [f"spectral{number}" for number in range(columns.shape[1])]
         block = sparse.csr_array(columns) if table.is_sparse else columns
         return table.with_columns([block], names, [-1] * len(names))
+
+
+def _no_columns(table: Table) -> Table:
+    """The rows of a table without any column."""
+    return Table(np.zeros((table.n_rows, 0)), ())
 
 
 def _rotated(table: Table, first: int, second: int, scale: float) -> NewColumns:

@@ -135,13 +135,13 @@ def check_candidate(candidate: Candidate) -> None:
         candidate.spectral_features.check()
 
 
-def factor(candidate: Candidate, arrays: Arrays) -> float:
-    """Return what predictions of a candidate with a loss of its own are multiplied by."""
+def factor(candidate: Candidate, arrays: Arrays) -> dict[str, Any]:
+    """Return the factor of predictions, by its name, of a candidate with a loss of its own."""
     if candidate.loss is None:
-        return 1.0
+        return {}
     value = float(numbers(arrays, "factor", 1)[0])
     require(1.0 / MAX_FACTOR <= value <= MAX_FACTOR, "factor must be a positive number")
-    return value
+    return {"factor": value}
 
 
 def check_rounds(rounds: object) -> None:

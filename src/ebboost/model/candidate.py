@@ -23,7 +23,8 @@ class Candidate:
     """Which parts of the model use the graph, and how.
 
     Smoothing propagates the scores; labels inform other nodes; feature smoothing is P_x of the
-    columns [X, P_x X]; ``low_rank`` singular vectors replace a wide sparse table, 0 for the table.
+    columns [X, P_x X]; ``low_rank`` singular vectors replace a wide sparse table, 0 for the table,
+    or columns of the graph alone if there are no ``own_columns``.
     How trees are grown is compared as well, and the loss that they are trained with.
     """
 
@@ -34,6 +35,7 @@ class Candidate:
     feature_smoothing: Smoother | None = None
     spectral_features: SpectralFeatures | None = None
     low_rank: int = 0
+    own_columns: bool | None = None  # False: no columns but those of the graph
     smaller_trees: bool | None = None  # with half as many leaves
     random_splits: bool | None = None  # at random thresholds of the columns
     network: bool | None = None  # random units in place of trees
@@ -50,15 +52,26 @@ class Candidate:
         return sum(part is not None for part in (self.smoothing, self.labels, *self._columns))
 
     @property
+    def has_columns(self) -> bool:
+        """Whether there is any column to grow trees on."""
+        return self.own_columns is not False or any(part is not None for part in self._columns)
+
+    @property
+    def complexity(self) -> int:
+        """Number of parts that use the graph; a loss of its own, which takes longer, is one too."""
+        return self.n_parts + (self.loss is not None)
+
+    @property
     def _columns(self) -> tuple[object, ...]:
         return self.neighbor_features, self.feature_smoothing, self.spectral_features
 
     @property
-    def tree_settings(self) -> tuple[str, int, bool, bool, bool]:
+    def tree_settings(self) -> tuple[object, ...]:
         """What trees are grown on: candidates with the same share columns and bins."""
         return (
             repr(self._columns),
             self.low_rank,
+            self.own_columns,
             isinstance(self.labels, MaskedLabels),
             self.uses_graph,
             bool(self.network),
@@ -85,5 +98,6 @@ class Candidate:
             self.feature_smoothing,
             self.spectral_features,
             LowRank(self.low_rank) if self.low_rank else None,
+            own_columns=self.own_columns is not False,
             smooths_encodings=isinstance(self.labels, MaskedLabels),
         )

@@ -260,8 +260,7 @@ def load_state(
         categories = reader.n_categories if learner.takes_categories else {}
         ensemble.check(len(section["origin"]), n_outputs, categories)
         output = _output(facts.pop("loss"), facts.pop("classes"), manifest["temperature"])
-        own = {name: arrays[name] for name in _ARRAYS}
-        values = facts | own | {"factor": untrusted.factor(candidate, arrays)}
+        values = facts | {n: arrays[n] for n in _ARRAYS} | untrusted.factor(candidate, arrays)
         if facts["gain"] is not None:
             values["gain"] = GraphGain(**facts["gain"])
         values |= _records(arrays)
@@ -344,7 +343,7 @@ def _load_member(
     takes = learner.takes_categories
     categories = first.reader.n_categories if takes else {}
     ensemble.check(len(facts["origin"]), first.n_outputs, categories)
-    values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+    values = {name: arrays[name] for name in _ARRAYS} | untrusted.factor(candidate, arrays)
     member = replace(
         first,
         candidate=candidate,
@@ -352,7 +351,6 @@ def _load_member(
         column_origin=tuple(facts["origin"]),
         ensemble=ensemble,
         rounds=rounds,
-        factor=untrusted.factor(candidate, arrays),
         **values,
     )
     untrusted.smoke_test(member, takes)

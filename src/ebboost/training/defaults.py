@@ -104,6 +104,7 @@ SHARE_OF_TAU = 0.2
 #: they would leave to it. Log-loss at held-out labels of King County in three classes of prices:
 #: .3606 without, .3575 with it.
 SEARCH_ORDER = (
+    "own_columns",
     "labels",
     "strengths",
     "loss",
@@ -118,8 +119,11 @@ SEARCH_ORDER = (
     "strengths",
     "random_splits",
     "smaller_trees",
-    "loss",
+    "own_columns",
 )
+#: The columns of a wide sparse table of numbers are left out first, and added again in the end:
+#: their noise may cost more than they tell. Test RMSE on Wiki of LightGBM with degrees and spectral
+#: columns alone 29 774, with singular vectors of the table too 43 656 (five splits).
 #: Standard deviation of labels of 0 and more, in units of their mean, from which on training with
 #: the Poisson loss is compared, for the same squared errors.
 LOG_LINK_FROM = 0.25

@@ -26,7 +26,7 @@ from ebboost.model.predict import propagation_operator, with_labels
 from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.training import defaults
 from ebboost.training.comparison import losses_of, selection_row
-from ebboost.training.fold_model import FoldModel, out_of_fold
+from ebboost.training.fold_model import FoldModel, mean_models, out_of_fold
 from ebboost.training.problem import FORECAST, LabelFolds, Problem
 from ebboost.training.selection import Search
 from ebboost.training.spread import estimate_spread
@@ -172,7 +172,7 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     plain = search.plain
     if plain is None or problem.graph is None or problem.labels.validation(0) is None:
         return None
-    models = (search.models(plain), search.mean_models(search.averaged))
+    models = (search.models(plain), mean_models([search.models(one) for one in search.averaged]))
     if problem.n_labels > defaults.MOST_LABELS_FROM:  # plain boosting was not trained finally
         models = (search.compared(plain), search.compared(search.selected))
     folds = [fold for fold in models[0] if fold in models[1]]

@@ -1,6 +1,6 @@
 """A trained model of a fold, and its predictions at labels that it was not trained on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,19 @@ def out_of_fold(
     for other in held[1:]:
         labels = labels.concat(other)
     return labels, np.concatenate([getattr(model, name) for model in models.values()])
+
+
+def mean_models(candidates: Sequence[Mapping[int, FoldModel]]) -> dict[int, FoldModel]:
+    """Return models with the mean prediction of candidates, by fold."""
+    n_folds = min(map(len, candidates))
+    return {
+        fold: replace(
+            model,
+            held_out=average([one[fold].held_out for one in candidates]),
+            evaluation=average([one[fold].evaluation for one in candidates]),
+        )
+        for fold, model in list(candidates[0].items())[:n_folds]
+    }
 
 
 def mean_factor(problem: Problem, models: Mapping[int, FoldModel]) -> float:

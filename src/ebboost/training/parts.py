@@ -47,6 +47,8 @@ def named(candidate: Candidate) -> Candidate:
         words.append("smoothed columns")
     if candidate.spectral_features is not None:
         words.append("spectral columns")
+    if candidate.own_columns is False:
+        words.append("without own columns")
     words = words or ["none"]
     if candidate.smaller_trees:
         words.append("smaller trees")
@@ -120,6 +122,9 @@ def parts_of(problem: Problem) -> Parts:
         optional |= dict.fromkeys(parts, True)
     if _may_be_counts(problem, fixed):
         optional["loss"] = Poisson()
+    adds_all = {"neighbor_features", "spectral_features"} <= optional.keys() - fixed.keys()
+    if n_vectors and not classes and adds_all:
+        optional["own_columns"] = False
     optional = {name: part for name, part in optional.items() if name not in fixed}
     of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
     if of_field and isinstance(graph, Graph) and graph.groups is None and graph.time is None:
@@ -127,6 +132,8 @@ def parts_of(problem: Problem) -> Parts:
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in of_field | set(optional)
     ]
+    if "loss" in optional and problem.settings.selection == "thorough":
+        steps.append(("loss",))  # once more, with all parts
     if classes and table.is_sparse:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]

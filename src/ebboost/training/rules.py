@@ -32,14 +32,14 @@ from ebboost.training.problem import Problem
 
 
 def parts_by_rules(problem: Problem, parts: Parts) -> Parts:
-    """Return one candidate; for few labels and numbers, propagation is compared with it."""
+    """Return one candidate; for few labels, propagation and another loss are compared with it."""
     candidate = _candidate_by_rules(problem, parts)
-    smoothing = parts.optional.get("smoothing")
     is_few = problem.n_labels < defaults.MANY_LABELS_FROM and not problem.classes
-    is_compared = is_few and isinstance(candidate.labels, LatentField)
-    if smoothing is None or not is_compared or problem.labels.validation(0) is None:
+    if not is_few or problem.labels.validation(0) is None:
         return Parts(candidate)
-    return Parts(candidate, {"smoothing": smoothing}, (("smoothing",),))
+    names = [*(["smoothing"] if isinstance(candidate.labels, LatentField) else []), "loss"]
+    compared = {name: parts.optional[name] for name in names if name in parts.optional}
+    return Parts(candidate, compared, tuple((name,) for name in compared))
 
 
 def _candidate_by_rules(problem: Problem, parts: Parts) -> Candidate:

@@ -7,7 +7,7 @@ of its standard error, the first part that uses the graph only beyond one. Candi
 at a higher learning rate than the selected one is trained with in the end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,14 +15,20 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
-from ebboost.data.sharded import average, total_rows
+from ebboost.data.sharded import total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
 from ebboost.training.comparison import Comparison, compare, losses_of
 from ebboost.training.coordinate_graph import choose_graph
 from ebboost.training.default_field import with_loss
 from ebboost.training.estimated_field import FieldEstimates
-from ebboost.training.fold_model import FoldModel, mean_factor, unseen_labels, with_factors
+from ebboost.training.fold_model import (
+    FoldModel,
+    mean_factor,
+    mean_models,
+    unseen_labels,
+    with_factors,
+)
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import Runner
@@ -73,10 +79,9 @@ class Search:
         """Plain boosting with the trees or networks of a candidate, or with the default's trees."""
         default = self.parts.plain
         names = [*TREE_PARTS, "network", "loss"]
-        if selected.network:
-            names.append("low_rank")  # of sparse tables, which networks cannot read
         learner = {name: getattr(selected, name) for name in names}
-        plain = named(replace(default, **learner))
+        n_vectors = self.parts.n_vectors if selected.network else default.low_rank
+        plain = named(replace(default, low_rank=n_vectors, **learner))  # of a sparse table
         if self.problem.n_labels > defaults.MOST_LABELS_FROM:
             return plain if self.models(plain) else default
         folds = range(len(self.compared(default)))
@@ -90,18 +95,14 @@ class Search:
 
     def _improved(self, current: Candidate, steps: Sequence[tuple[str, ...]]) -> Candidate:
         """The best candidate after steps that each change some parts."""
-        clearly_worse = []
         for step in steps:
             if self.runner.interrupt.is_set:
                 break
             candidate = self._changed(current, step)
             is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
-            if is_skipped or step in clearly_worse or candidate.name in self.tried:
+            if is_skipped or candidate.name in self.tried or not candidate.has_columns:
                 continue
-            is_better = self._is_better(candidate, current)
-            if step == ("loss",) and self._is_clearly_better(current, candidate):
-                clearly_worse.append(step)
-            if is_better:
+            if self._is_better(candidate, current):
                 current, candidate = candidate, current
             if not self._can_be_averaged(candidate):
                 self.comparing.discard(candidate)
@@ -120,7 +121,8 @@ class Search:
         network = replace(self.parts.plain, labels=trees.labels, loss=trees.loss, network=True)
         network = named(network)
         if self.problem.table.is_sparse:
-            network = replace(trees, low_rank=self.parts.n_vectors, network=True)
+            n_vectors = self.parts.n_vectors if trees.own_columns is None else 0
+            network = replace(trees, low_rank=n_vectors, network=True)
             network = named(replace(network, smaller_trees=None, random_splits=None))
         is_many = self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO
         if is_many or not self._can_be_averaged(trees):
@@ -229,26 +231,15 @@ class Search:
 
     def _average_loss(self, candidates: Sequence[Candidate]) -> float:
         """Loss of the mean prediction of candidates at the folds that all were trained for."""
-        mean = self.mean_models(candidates)
+        mean = mean_models([self.models(one) for one in candidates])
         return float(losses_of(self.problem, mean, list(mean)).mean())
 
-    def mean_models(self, candidates: Sequence[Candidate]) -> dict[int, FoldModel]:
-        """Return models with the mean prediction of candidates, by fold."""
-        models = [self.models(one) for one in candidates]
-        n_folds = min(map(len, models))
-        return {
-            fold: replace(
-                model,
-                held_out=average([one[fold].held_out for one in models]),
-                evaluation=average([one[fold].evaluation for one in models]),
-            )
-            for fold, model in list(models[0].items())[:n_folds]
-        }
-
-    def models(self, candidate: Candidate) -> dict[int, FoldModel]:
+    def models(
+        self, candidate: Candidate, folds: Iterable[int] | None = None
+    ) -> dict[int, FoldModel]:
         """Return the models of a candidate by fold, those with the final learning rate if any."""
         models = self._runner_of(candidate).models_of(candidate)
-        folds = range(self.problem.labels.n_folds)
+        folds = range(self.problem.labels.n_folds) if folds is None else folds
         return self._on_label_scale(candidate, {one: models[one] for one in folds if one in models})
 
     def _on_label_scale(
@@ -304,7 +295,7 @@ class Search:
         n_enough = self._n_folds(defaults.ENOUGH_IF_CLEAR)
 
         def goes_on(fold: int) -> bool:
-            models = {one: model for one, model in self.models(candidate).items() if one <= fold}
+            models = self.models(candidate, range(fold + 1))
             results.append(compare(self.problem, self.models(current), models))
             errors = results[-1].in_errors
             is_better = fold + 1 >= n_enough and errors > defaults.CLEAR
@@ -326,9 +317,9 @@ class Search:
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
             margin = defaults.GRAPH_STANDARD_ERRORS * result.standard_error
-        if candidate.n_parts < current.n_parts:
+        if candidate.complexity < current.complexity:
             return result.gain >= -margin
-        if candidate.n_parts == current.n_parts:
+        if candidate.complexity == current.complexity:
             return result.gain > 0.0
         return result.gain > max(margin, defaults.MIN_GAIN * abs(self._loss(current)))
 
@@ -357,6 +348,11 @@ class Search:
             elif part == "similarity":
                 part = "labels"
                 value = fields.over_similar_nodes(current, models) or current.labels
+            elif part == "own_columns":
+                if current.own_columns is None:
+                    for name in ("neighbor_features", "spectral_features"):
+                        changes[name] = self.parts.optional[name]
+                value = False if current.own_columns is None else None
             elif part == "loss":
                 loss = value if current.loss is None and isinstance(value, Loss) else None
                 return named(with_loss(self.problem, current, loss))
