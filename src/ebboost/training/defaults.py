@@ -102,7 +102,10 @@ SHARE_OF_TAU = 0.2
 #: Parts that the search adds or removes, in this order. Where no field of estimated strengths was
 #: added, one of the default's is compared: trees without a field learn from columns of places what
 #: they would leave to it. Log-loss at held-out labels of King County in three classes of prices:
-#: .3606 without, .3575 with it.
+#: .3606 without, .3575 with it. The columns of a wide sparse table of numbers are left out first,
+#: and added again in the end: their noise may cost more than they tell. Test RMSE on Wiki of
+#: LightGBM with degrees and spectral columns alone 29 774, with singular vectors of the table, too,
+#: 43 656 (5 splits).
 SEARCH_ORDER = (
     "own_columns",
     "labels",
@@ -121,11 +124,9 @@ SEARCH_ORDER = (
     "smaller_trees",
     "own_columns",
 )
-#: The columns of a wide sparse table of numbers are left out first, and added again in the end:
-#: their noise may cost more than they tell. Test RMSE on Wiki of LightGBM with degrees and spectral
-#: columns alone 29 774, with singular vectors of the table too 43 656 (five splits).
 #: Standard deviation of labels of 0 and more, in units of their mean, from which on training with
-#: the Poisson loss is compared, for the same squared errors.
+#: the Poisson loss is compared, for the same squared errors. Test RMSE (5 splits) without and with
+#: it: County 1.035, 1.010 in twice the time, Avazu .1054, .1054. The limit itself is not tuned.
 LOG_LINK_FROM = 0.25
 #: Share of the deviance by which a field over neighbours lowers it, at most, for a field over nodes
 #: with similar neighbours to be compared. Out-of-fold RMSE of trees on columns of neighbours with a
