@@ -38,6 +38,7 @@ CLASSES = {
     "kchouse": ("condition", "waterfront", "view"),
     "twitch_de": ("mature", "partner"),
 }
+FEWEST_OF_CLASS = 50
 Task = tuple[str, pandas.DataFrame, np.ndarray, eb.Graph]
 
 
@@ -60,9 +61,15 @@ def tasks(name: str) -> Iterator[Task]:
     related = {"lotsize": ["frontage", "depth"], "TLA": ["rooms"], "garage": ["garagesqft"]}
     for target in (*TARGETS.get(name, ()), *CLASSES.get(name, ())):
         rest = X.drop(columns=[target, *related.get(target, [])])
-        is_class = target in CLASSES.get(name, ())
-        y = pandas.factorize(X[target], sort=True)[0] if is_class else X[target].to_numpy(float)
+        y = X[target].to_numpy(float) if target in TARGETS.get(name, ()) else classes(X[target])
         yield target, rest, y, graph
+
+
+def classes(column: pandas.Series) -> np.ndarray:
+    """Return the numbers of levels; -1 for those of few rows, which a split may not have."""
+    column = column.astype(object)
+    is_rare = column.map(column.value_counts()) < FEWEST_OF_CLASS
+    return pandas.factorize(column.mask(is_rare), sort=True)[0]
 
 
 def hand_made(X: pandas.DataFrame, graph: eb.Graph) -> tuple[np.ndarray, np.ndarray]:
@@ -119,7 +126,7 @@ def lightgbm_error(table: np.ndarray, y: np.ndarray, split: list[np.ndarray]) ->
 def compare(task: Task, seed: int) -> dict[str, float]:
     """Return the test error of each method and the processor seconds of the default."""
     _, X, y, graph = task
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(np.isfinite(y)))
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(np.isfinite(y) & (y != -1)))
     split = np.split(order, [order.size // 2, 6 * order.size // 10])
     own, with_neighbors = hand_made(X, graph)
     labels = neighbors_labels(graph, split[0], y)
