@@ -239,6 +239,12 @@ def fixed_scores(state: FittedState, n_rows: int, offset: Offset) -> Array:
             "This model was fitted with an offset or exposure, and new rows need their own: pass "
             "predict(X_new, exposure=...) or predict(X_new, offset=...)."
         )
+    if column is not None and state.candidate.loss is not None:
+        name = type(state.candidate.loss).__name__
+        raise ValueError(
+            f"offset was given, but this model was fitted without one, with the {name} loss, which "
+            "predicted labels better: fit with offset=... or with loss='squared_error'."
+        )
     return np.broadcast_to(
         state.init_score + (0.0 if column is None else column), (n_rows, state.n_outputs)
     )
