@@ -325,11 +325,9 @@ def apply_labels(
         return masked_prediction(use, operator, scores, known, state.init_score)
     if graph is None or labels is None or not isinstance(use, LatentField):
         return state.to_raw(propagated)
-    loss = state.training_loss
-    if state.candidate.loss is not None:
-        labels = state.candidate.clipped(labels)
-    at_labels = propagated[labels.nodes]
-    mode = (backend or Backend()).field_mode(use, graph, labels, loss, at_labels)
+    labels = state.candidate.clipped(labels)
+    problem = (graph, labels, state.training_loss, propagated[labels.nodes])
+    mode = (backend or Backend()).field_mode(use, *problem)
     return state.to_raw(propagated + mode)
 
 
