@@ -122,7 +122,7 @@ def parts_of(problem: Problem) -> Parts:
         # XGBoost does not split at random thresholds.
         parts = TREE_PARTS if problem.settings.learner == "lightgbm" else ("smaller_trees",)
         optional |= dict.fromkeys(parts, True)
-    if _may_be_counts(problem, fixed):
+    if _compares_losses(problem, fixed):
         optional["loss"] = Poisson()
     adds_all = {"neighbor_features", "spectral_features"} <= optional.keys() - fixed.keys()
     if n_vectors and not classes and adds_all and not fixed.get("feature_smoothing"):
@@ -143,12 +143,11 @@ def parts_of(problem: Problem) -> Parts:
     if _compares_networks(problem) and (n_vectors or not table.is_sparse):
         names = of_field | {name for name in optional if (name,) in steps}
         network_steps = tuple((name,) for name in defaults.NETWORK_ORDER if name in names)
-    searched = (tuple(steps), (), network_steps, n_vectors)
-    return Parts(plain, optional, *searched)
+    return Parts(plain, optional, tuple(steps), network_steps=network_steps, n_vectors=n_vectors)
 
 
-def _may_be_counts(problem: Problem, fixed: Mapping[str, object]) -> bool:
-    """Whether labels are so skewed that training with a logarithmic link may predict them better.
+def _compares_losses(problem: Problem, fixed: Mapping[str, object]) -> bool:
+    """Whether training with the Poisson loss is compared: for skewed labels of 0 and more.
 
     Not where a part was fixed whose parameters have the units of the labels.
     """
