@@ -242,7 +242,10 @@ def test_an_input_error_is_one_line_and_leaves_no_file(copy, monkeypatch, name):
         (["fit"], "Missing argument"),
         (["fti"], "No such command 'fti'"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--task", "ranking"], "ranking"),
-        (["fit", "nodes.csv", "edges.csv", "-t", "price", "--loss", "mse"], "'mse' is not one of"),
+        (
+            ["fit", "nodes.csv", "edges.csv", "-t", "price", "--loss", "mse"],
+            "'--loss': 'mse' is not one of",
+        ),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--rounds", "0"], "--rounds"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--sed", "1"], "--seed"),
         (["predict", "m.ebb", "--interval", "90"], "--interval"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import ebboost as eb
 
@@ -41,6 +42,23 @@ def test_new_rows_of_known_groups_have_the_effect_of_their_group(graph, features
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_allclose(loaded.predict(), model.predict())
     np.testing.assert_allclose(loaded.predict(X[NEW], groups=GROUPS[NEW]), predicted)
+
+
+def test_sparse_tables_have_means_of_groups_too():
+    known = X.where(np.abs(X) > 0.5, 0.0).to_numpy()
+    tables = (known, sparse.csr_array(known))
+    groups = np.arange(N) % M
+    means = eb.NeighborFeatures(["mean"])
+    dense, others = [
+        regressor(neighbor_features=means).fit(table, Y, groups=groups, graph=BETWEEN)
+        for table in tables
+    ]
+    columns = dense.tree_features()
+    assert list(others.tree_features()) == list(columns) and "group_mean(x0)" in columns
+    np.testing.assert_allclose(others.tree_features(), columns)
+    default = eb.EBBSRegressor(10, random_state=0, n_jobs=1, n_folds=2)
+    default.fit(tables[1][OLD], Y[OLD], groups=GROUPS[OLD], graph=BETWEEN)
+    assert np.isfinite(default.predict(tables[1][NEW], groups=GROUPS[NEW])).all()
 
 
 def test_rows_without_a_label_are_those_of_a_joined_fit():

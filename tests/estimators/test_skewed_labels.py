@@ -109,6 +109,15 @@ def test_new_labels_may_be_negative(fit):
     assert low[50] <= zero[50] + 1e-9
 
 
+def test_an_offset_needs_one_in_fit(fit):
+    model, table, _, graph = fit
+    with pytest.raises(ValueError, match=r"fit with offset=\.\.\. or with loss='squared_error'"):
+        model.predict(table, graph=graph, offset=np.ones(600))
+    later = fitted(loss="squared_error", labels="none", n_estimators=5)[0]
+    shifted = later.predict(table, graph=graph, offset=np.ones(600))
+    np.testing.assert_allclose(shifted, later.predict() + 1.0)
+
+
 def test_intervals_and_variances_are_those_of_numbers(fit):
     model, _, y, _ = fit
     interval = model.predict(nodes=REST, interval=0.9)

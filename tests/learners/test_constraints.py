@@ -89,5 +89,5 @@ def test_invalid_constraints_raise_with_their_column(params, message):
 
 def test_a_projected_table_has_no_columns_to_constrain():
     table = Table(np.zeros((2, 1)), ("direction(0)",), (), (-1,))
-    with pytest.raises(ValueError, match="a sparse table is projected"):
+    with pytest.raises(ValueError, match="no column 'a' that trees split; there are none"):
         translate_constraints({"monotone_constraints": {"a": 1}}, table)

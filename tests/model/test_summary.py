@@ -10,7 +10,7 @@ from ebboost.data.labels import Labels
 from ebboost.model import summary
 from ebboost.model.state import GraphGain
 from ebboost.training import defaults
-from tests.problems import homophilous
+from tests.problems import fixed_regressor, homophilous, skewed
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +106,18 @@ def test_other_models_have_no_variances(model):
     classes = eb.EBBSClassifier(3, smoothing=None, labels="field", random_state=0)
     assert summary.variance_shares(classes.fit(X, y > 0, graph=graph).state_) is None
     assert "residual variance" not in classes.summary()
+    X, y, graph = skewed()
+    counted = fixed_regressor(labels="auto", selection="rules", early_stopping=True, loss="auto")
+    counted.fit(X, y, graph=graph)
+    assert counted.state_.candidate.loss is not None and counted.state_.label_field is not None
+    assert summary.variance_shares(counted.state_) is None
+
+
+def test_an_offset_does_not_change_the_variances():
+    X, y, graph = homophilous(200)
+    offset = 3.0 * X[:, [1]]
+    settings = {"labels": "field", "loss": "squared_error"}
+    without = fixed_regressor(**settings).fit(X, y, graph=graph)
+    shifted = fixed_regressor(**settings).fit(X, y + offset[:, 0], graph=graph, offset=offset[:, 0])
+    shares = [summary.variance_shares(m.state_) for m in (without, shifted)]
+    assert shares[0] == pytest.approx(shares[1])

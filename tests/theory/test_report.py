@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from tests.problems import fixed_regressor, neighbor_sums
+from tests.problems import fixed_regressor, neighbor_sums, skewed
 
 COUNTY = (
     Path(os.environ.get("EBBOOST_DATA", Path(__file__).parents[2] / "../shared/datasets"))
@@ -36,6 +36,18 @@ def test_report_names_the_theorem_that_applies():
     assert report(smoothing=None).smoothing is None
     for text in ("training loss", "guarantee", "bound", "cosine Γ", "‖P^(k) − P*‖"):
         assert text in repr(corrected)
+
+
+def test_the_loss_is_that_of_training():
+    X, y, graph = skewed()
+    known = np.arange(400)
+    m = eb.EBBSRegressor(40, 0.3, selection="rules", n_folds=1, random_state=0, n_jobs=1)
+    m.fit(X, y[known], nodes=known, graph=graph)
+    assert type(m.state_.training_loss) is eb.Poisson
+    result = eb.convergence.report(m)
+    steps = -np.diff(result.loss)
+    assert result.monotone and 0.0 < steps[0] < 2.0 * steps[1]  # before the first round, too
+    assert "Corollary" not in result.guarantee
 
 
 def test_report_rebuilds_the_objective_of_the_fit(tmp_path):

@@ -57,3 +57,13 @@ def test_variances_at_held_out_labels_are_those_without_the_labels_of_their_fold
         expected[fold] = np.diag(np.linalg.inv(matrix))
     np.testing.assert_allclose(result[:60], expected[nodes % 3, nodes])
     np.testing.assert_allclose(result[60:], expected.mean(axis=0)[evaluation.nodes])
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "quantile", "huber", "poisson"])
+def test_intervals_of_constant_labels_contain_them(loss):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    m = eb.EBBSRegressor(5, loss=loss, smoothing=None, labels="none", random_state=0, n_jobs=1)
+    intervals = m.fit(X, np.full(60, 7.0)).predict(interval=0.8)
+    assert (intervals.lower <= 7.0).all() and (intervals.upper >= 7.0).all()
+    if loss != "poisson":
+        np.testing.assert_allclose(intervals, 7.0)

@@ -6,7 +6,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.training import defaults
-from tests.problems import fixed_regressor, homophilous
+from tests.problems import fixed_regressor, homophilous, skewed
 
 X, Y, GRAPH = homophilous(200)
 SMALL = homophilous(100)[2]
@@ -95,3 +95,47 @@ def test_what_does_not_fit_the_earlier_model_is_rejected(changes, data, message)
         fixed_regressor(**changes).fit(**arguments)
     with pytest.raises(ValueError, match="init_model must be an EBBSClassifier"):
         eb.EBBSClassifier().fit(X, Y > 0, graph=GRAPH, init_model=earlier)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """X, y and a graph, and a model whose trees were trained with the Poisson loss."""
+    table, y, graph = skewed(400)
+    m = eb.EBBSRegressor(40, 0.3, n_folds=2, random_state=0, n_jobs=1, learner=eb.LightGBM())
+    m.fit(table, y[:250], nodes=np.arange(250), graph=graph)
+    assert all(type(one.candidate.loss) is eb.Poisson for one in m.state_.candidates)
+    return table, y, graph, m
+
+
+@pytest.mark.parametrize(
+    ("labels", "more", "message"),
+    [
+        (lambda y: y - 3.0, {}, "must not be negative for the Poisson loss"),
+        (lambda y: 0.0 * y, {}, "must not be 0 at every labelled node"),
+        (lambda y: y, {"offset": np.ones(400)}, "offset must be None, as for init_model"),
+    ],
+)
+def test_trees_of_another_loss_are_not_continued_for_labels_of_another_kind(
+    labels, more, message, counted
+):
+    table, y, graph, earlier = counted
+    model = eb.EBBSRegressor(5, learner=eb.LightGBM(), random_state=0, n_jobs=1)
+    with pytest.raises(ValueError, match=f"{message}.* fit it with loss='squared_error'"):
+        model.fit(
+            table,
+            labels(y[250:]),
+            nodes=np.arange(250, 400),
+            graph=graph,
+            init_model=earlier,
+            **more,
+        )
+
+
+def test_without_held_out_labels_predictions_keep_the_factor_of_their_mean(counted):
+    table, y, graph, earlier = counted
+    model = eb.EBBSRegressor(
+        5, learner=eb.LightGBM(), early_stopping=False, random_state=0, n_jobs=1
+    )
+    model.fit(table, y[250:], nodes=np.arange(250, 400), graph=graph, init_model=earlier)
+    factors = [[one.factor for one in m.state_.candidates] for m in (earlier, model)]
+    assert factors[0] == factors[1] and 1.0 not in factors[0]

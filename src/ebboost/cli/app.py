@@ -47,7 +47,7 @@ def _report_error(error: Exception) -> int:
     if os.environ.get("EBBOOST_DEBUG"):
         traceback.print_exc()
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # a wrong command line
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")
         if type(error).__name__ == "NoArgsIsHelpError":
             print(message)
         else:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ebboost.data.lazy import to_file
 from ebboost.data.table import MAX_VALUE, Columns, Table
-from ebboost.data.types import Array, IntArray
+from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.graph import Graph, Groups, earlier_neighbors
 from ebboost.propagation import Propagation, sweep_on
 
@@ -184,17 +184,29 @@ def _group_columns(
     """Return means over the rows of each group, statistics of neighbouring groups, and sizes."""
     graph, group_of = groups
     numeric = [column for column in range(len(table.names)) if column not in table.categorical]
-    values = np.asarray(table.select(numeric).values, dtype=np.float64)
-    known = ~np.isnan(values)
-    sums = group_sums(np.where(known, values, 0.0), group_of, graph.n_nodes)
-    counts = group_sums(known.astype(np.float64), group_of, graph.n_nodes)
-    means = np.full_like(sums, np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
-    of_groups = Table(means, table.select(numeric).names, (), table.select(numeric).origin)
+    numbers = table.select(numeric)
+    means = _group_means(numbers.values, group_of, graph.n_nodes)
+    of_groups = Table(means, numbers.names, (), numbers.origin)
     blocks, names, origin = neighbor_columns(of_groups, graph, statistics, degree, {})
     wider = of_groups.with_columns(blocks, names, origin).materialize()
     own = [f"group_mean({name})" for name in of_groups.names]
     return [wider.values[group_of]], [*own, *names], list(wider.origin)
+
+
+def _group_means(values: AnyArray, group_of: IntArray, n_groups: int) -> AnyArray:
+    """Return means over the rows of each group, of the known values of an array."""
+    if sparse.issparse(values):
+        sizes = np.bincount(group_of, minlength=n_groups)
+        where = (group_of, np.arange(group_of.size))
+        shape = (n_groups, group_of.size)
+        return sparse.csr_array((1.0 / sizes[group_of], where), shape) @ values
+    values = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(values)
+    sums = group_sums(np.where(known, values, 0.0), group_of, n_groups)
+    counts = group_sums(known.astype(np.float64), group_of, n_groups)
+    means = np.full_like(sums, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
 
 
 def group_sums(values: Array, group_of: IntArray, n_groups: int) -> Array:

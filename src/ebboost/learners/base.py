@@ -217,7 +217,6 @@ class PartialGrower(TreeGrower):
     def __init__(self, own: TreeGrower, rows: IntArray) -> None:
         self._own = own
         self._rows = rows
-        self._last_curvature: tuple[Array, Array] | None = None
 
     @classmethod
     def of(cls, grower: TreeGrower, rows: IntArray) -> TreeGrower:
@@ -227,12 +226,7 @@ class PartialGrower(TreeGrower):
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow on the rows; see :meth:`TreeGrower.grow`."""
-        last = self._last_curvature
-        if last is None or last[0] is not curvature or curvature.flags.writeable:
-            own = curvature[self._rows] if len(curvature) == len(gradient) else curvature
-            own.setflags(write=curvature.flags.writeable)  # learners keep what is read-only
-            last = self._last_curvature = (curvature, own)
-        values = self._own.grow(gradient[self._rows], last[1])
+        values = self._own.grow(gradient[self._rows], curvature[self._rows])
         if values is None:
             return None
         tree = np.zeros_like(gradient)

@@ -189,7 +189,7 @@ class LightGBMGrower(BoosterGrower):
         """Return a new booster on all rows of the same bins."""
         other = copy(self)
         other._data, other._shape = self._all_rows
-        return super(LightGBMGrower, other).clone_with_shared_bins(seed, changes)
+        return BoosterGrower.clone_with_shared_bins(other, seed, changes)
 
     def _start(self) -> None:
         params = dict(self._params)

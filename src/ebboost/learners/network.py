@@ -203,7 +203,6 @@ class NetworkGrower(TreeGrower):
         self._random = np.random.default_rng(seed)
         self._starts = _spread_rows(rows) if starts is None else starts
         self._shared = (scaling, rows, self._starts)  # with growers for other labels
-        self._all_rows = rows
         self._rounds: list[Units] = []
         self._input_shares = np.zeros(rows.shape[1])  # of the gains of units that were kept
         self._used: TrainingRows | None = None
@@ -212,7 +211,7 @@ class NetworkGrower(TreeGrower):
     def on_rows(self, rows: IntArray) -> "NetworkGrower":
         """Return a grower on some rows; see :meth:`TreeGrower.on_rows`."""
         other = copy(self)
-        other._rows = np.asfortranarray(self._all_rows[rows])
+        other._rows = np.asfortranarray(self._shared[1][rows])
         other._shape = (rows.size, self._shape[1])
         other._random = deepcopy(self._random)
         other._rounds = []
@@ -229,7 +228,7 @@ class NetworkGrower(TreeGrower):
 
     def _limits_of(self, curvature: Array) -> Array:
         """The range of the rows that are trained on, infinite where few others are beyond."""
-        rows = self._all_rows
+        _, rows, _ = self._shared
         used = self._rows[np.any(curvature > 0.0, axis=1)]
         least = used.min(axis=0)
         most = used.max(axis=0)

@@ -239,6 +239,12 @@ def fixed_scores(state: FittedState, n_rows: int, offset: Offset) -> Array:
             "This model was fitted with an offset or exposure, and new rows need their own: pass "
             "predict(X_new, exposure=...) or predict(X_new, offset=...)."
         )
+    if column is not None and state.candidate.loss is not None:
+        name = type(state.candidate.loss).__name__
+        raise ValueError(
+            f"offset was given, but this model was fitted without one, with the {name} loss, which "
+            "predicted labels better: fit with offset=... or with loss='squared_error'."
+        )
     return np.broadcast_to(
         state.init_score + (0.0 if column is None else column), (n_rows, state.n_outputs)
     )
@@ -319,11 +325,9 @@ def apply_labels(
         return masked_prediction(use, operator, scores, known, state.init_score)
     if graph is None or labels is None or not isinstance(use, LatentField):
         return state.to_raw(propagated)
-    loss = state.training_loss
-    if state.candidate.loss is not None:
-        labels = state.candidate.clipped(labels)
-    at_labels = propagated[labels.nodes]
-    mode = (backend or Backend()).field_mode(use, graph, labels, loss, at_labels)
+    labels = state.candidate.clipped(labels)
+    problem = (graph, labels, state.training_loss, propagated[labels.nodes])
+    mode = (backend or Backend()).field_mode(use, *problem)
     return state.to_raw(propagated + mode)
 
 

@@ -95,14 +95,14 @@ def variance_shares(state: FittedState) -> tuple[float, float] | None:
     state = state.candidates[0]
     field = state.candidate.labels
     is_field = isinstance(field, LatentField) and not field.unlabelled
-    if not is_field or type(state.loss) is not SquaredError or state.is_classifier:
+    if not is_field or type(state.training_loss) is not SquaredError or state.is_classifier:
         return None
     labels = state.labels
     if not labels.nodes.size:  # on the workers of a cluster
         return None
-    without_field = state.to_raw(state.init_score + state.propagated_scores)[labels.nodes]
-    residual = labels.target - without_field
-    field_mean = state.raw_predictions[labels.nodes] - without_field
+    scores = (state.fixed_scores + state.propagated_scores)[labels.nodes]
+    residual = labels.target - scores
+    field_mean = state.raw_predictions[labels.nodes] - scores
     weight = (labels.weight / labels.weight.mean())[:, None]
     of_field = float((weight * residual * field_mean).mean())
     of_noise = float((weight * residual * (residual - field_mean)).mean())

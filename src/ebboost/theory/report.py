@@ -172,7 +172,7 @@ def report(
     task = defaults.Task(state.is_classifier, objective.labels.nodes.size, state.reader.is_sparse)
     rate = state.parameters["learning_rate"] or defaults.learning_rate(task)
     momentum = as_momentum(state.parameters["momentum"])
-    is_quadratic = type(state.loss) is SquaredError
+    is_quadratic = type(state.training_loss) is SquaredError
     guarantee: dict[str, Any]
     if not is_quadratic:
         guarantee = {"guarantee": "every round descends: its step is halved until the loss does"}
@@ -215,7 +215,7 @@ def _objective(state: FittedState) -> Objective:
             f"The theorems are about a linear P; {candidate.smoothing!r} is not linear."
         )
     penalty = float(state.parameters["penalty"])
-    use = (candidate.labels, state.graph, operator, state.loss)
+    use = (candidate.labels, state.graph, operator, state.training_loss)
     objective = objective_for(*use, state.training_labels, None, penalty, 0, state.offset)
     objective.double_precision = True
     return objective

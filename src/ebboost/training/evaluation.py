@@ -22,8 +22,7 @@ def eval_metric(
 ) -> Callable[[Array], float] | None:
     """Return the ``eval_metric`` parameter as a function of scores, smaller is better.
 
-    None for the loss, which the objective computes itself, but for that of a candidate which is
-    trained with another one.
+    None for the loss of a candidate that is trained with it: the objective computes that itself.
     """
     parameter = problem.settings.eval_metric
     if parameter == "loss":

@@ -14,6 +14,7 @@ from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.sharded import total_rows
 from ebboost.data.spectral import spectral_vectors
 from ebboost.graph import Graph
+from ebboost.learners.constraints import has_constraints
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
@@ -100,7 +101,8 @@ def parts_of(problem: Problem) -> Parts:
     optional: dict[str, object] = {"smoothing": Laplacian(*propagation)}
     optional["labels"] = default_field(problem)
     n_vectors = 0
-    if table.is_sparse and table.values.shape[1] > 2 * defaults.LOW_RANK:
+    is_wide = table.is_sparse and table.values.shape[1] > 2 * defaults.LOW_RANK
+    if is_wide and not has_constraints(problem.settings.learner):
         n_vectors = defaults.LOW_RANK
     if table.is_sparse and classes:
         adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
@@ -120,10 +122,10 @@ def parts_of(problem: Problem) -> Parts:
         # XGBoost does not split at random thresholds.
         parts = TREE_PARTS if problem.settings.learner == "lightgbm" else ("smaller_trees",)
         optional |= dict.fromkeys(parts, True)
-    if _may_be_counts(problem, fixed):
+    if _compares_losses(problem, fixed):
         optional["loss"] = Poisson()
     adds_all = {"neighbor_features", "spectral_features"} <= optional.keys() - fixed.keys()
-    if n_vectors and not classes and adds_all:
+    if n_vectors and not classes and adds_all and not fixed.get("feature_smoothing"):
         optional["own_columns"] = False
     optional = {name: part for name, part in optional.items() if name not in fixed}
     of_field = {"field", "strengths", "default_field"} if "labels" in optional else set()
@@ -141,22 +143,24 @@ def parts_of(problem: Problem) -> Parts:
     if _compares_networks(problem) and (n_vectors or not table.is_sparse):
         names = of_field | {name for name in optional if (name,) in steps}
         network_steps = tuple((name,) for name in defaults.NETWORK_ORDER if name in names)
-    searched = (tuple(steps), (), network_steps, n_vectors)
-    return Parts(plain, optional, *searched)
+    return Parts(plain, optional, tuple(steps), network_steps=network_steps, n_vectors=n_vectors)
 
 
-def _may_be_counts(problem: Problem, fixed: Mapping[str, object]) -> bool:
-    """Whether labels are so skewed that training with a logarithmic link may predict them better.
+def _compares_losses(problem: Problem, fixed: Mapping[str, object]) -> bool:
+    """Whether training with the Poisson loss is compared: for skewed labels of 0 and more.
 
     Not where a part was fixed whose parameters have the units of the labels.
     """
     settings = problem.settings
     labels = problem.labels.labels
+    evaluation = problem.labels.evaluation
     has_units = (fixed.get("labels"), settings.penalty, problem.offset is not None)
     is_default = settings.loss == "auto" and type(problem.output.loss) is SquaredError
     is_linear = getattr(fixed.get("smoothing"), "linear", True)
     is_here = isinstance(problem.graph, Graph) and settings.device == "cpu"
     if any(has_units) or not (is_default and is_linear and is_here):
+        return False
+    if evaluation is not None and evaluation.target.min() < 0.0:
         return False
     mean = float(np.average(labels.target[:, 0], weights=labels.weight))
     spread = problem.output.loss.label_scale(labels.target, labels.weight, None)

@@ -252,6 +252,9 @@ class Search:
         """Return what predictions of a candidate with a loss of its own are multiplied by."""
         if candidate.loss is None:
             return 1.0
+        earlier = self.problem.warm_start
+        if earlier is not None and self.problem.labels.validation(0) is None:
+            return earlier[candidate.name].state.factor
         models = self._runner_of(candidate).models_of(candidate)
         folds = [fold for fold in range(self.problem.labels.n_folds) if fold in models]
         return mean_factor(self.problem, {fold: models[fold] for fold in folds})

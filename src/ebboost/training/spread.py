@@ -37,6 +37,8 @@ from ebboost.training.problem import LabelFolds
 # Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
 MIN_DF = 2.1
 START_DF = 8.0
+# Of residuals that are all 0; its square, the variance of quantile losses, must be above 0 too.
+LEAST_DISPERSION = 1e-150
 # Residuals below which the shape is that of a normal distribution, and those used at most.
 FEW_RESIDUALS = 50
 MAX_RESIDUALS = 5_000
@@ -118,7 +120,7 @@ def _dispersion(loss: Loss, scores: Array, target: Array, variance: Array) -> fl
     typical = float(variance.mean())  # in the unit of one over the curvature
     if not loss.constant_curvature:
         typical *= float(np.mean(loss.curvature(scores, target)))
-    return max(dispersion / (1.0 + typical), 1e-300)
+    return max(dispersion / (1.0 + typical), LEAST_DISPERSION)
 
 
 def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) -> Array:

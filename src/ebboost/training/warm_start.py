@@ -71,6 +71,8 @@ def with_warm_start(problem: Problem, state: FittedState) -> Problem:
     for one in state.candidates:
         if one.candidate.network:  # trees alone are continued
             continue
+        if one.candidate.loss is not None:
+            _check_own_loss(one.candidate.loss, problem)
         scores = tree_scores(one, one.pipeline.transform(problem.table, graph))
         models[one.candidate.name] = EarlierModel(one, scores)
     if not models:
@@ -79,3 +81,17 @@ def with_warm_start(problem: Problem, state: FittedState) -> Problem:
             "learner=eb.LightGBM()."
         )
     return replace(problem, graph=graph, warm_start=models)
+
+
+def _check_own_loss(loss: Loss, problem: Problem) -> None:
+    """Raise ValueError if trees of a candidate with a loss of its own cannot be continued."""
+    try:
+        replace(problem.output, loss=loss).fit_loss(problem.labels.labels)
+        if problem.offset is not None:
+            raise ValueError("offset must be None, as for init_model.")
+    except ValueError as error:
+        name = type(loss).__name__
+        raise ValueError(
+            f"{error} Trees of init_model were trained with the {name} loss, which predicted its "
+            "labels better: fit it with loss='squared_error'."
+        ) from None
