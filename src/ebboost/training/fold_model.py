@@ -96,23 +96,38 @@ def mean_factor(problem: Problem, models: Mapping[int, FoldModel]) -> float:
 
     Exponentials of scores are too small: those of mean scores, at the mode of a field.
     """
-    labels, predictions = unseen_labels(problem, models, "held_out")
-    sums = [float((labels.weight[:, None] * one).sum()) for one in (labels.target, predictions)]
-    if not (sums[0] > 0.0 and sums[1] > 0.0):
-        return 1.0
-    return float(np.clip(sums[0] / sums[1], 1.0 / MAX_FACTOR, MAX_FACTOR))
+    return _ratio(_sums(*unseen_labels(problem, models, "held_out")))
 
 
 def with_factors(problem: Problem, models: Mapping[int, FoldModel]) -> dict[int, FoldModel]:
     """Return models with predictions times the factor of their mean in all other folds."""
-    result = {}
-    of_all = mean_factor(problem, models) if models else 1.0
-    for fold, model in models.items():
-        others = {other: one for other, one in models.items() if other != fold}
-        factor = mean_factor(problem, others) if others else 1.0
-        evaluation = of_all * model.evaluation
-        result[fold] = replace(model, held_out=factor * model.held_out, evaluation=evaluation)
-    return result
+    if not models:
+        return {}
+    of_all = mean_factor(problem, models)
+    sums = {
+        fold: _sums(problem.labels.held_out(fold), model.held_out) for fold, model in models.items()
+    }
+    total = sum(sums.values(), np.zeros(2))
+    return {
+        fold: replace(
+            model,
+            held_out=_ratio(total - sums[fold]) * model.held_out,
+            evaluation=of_all * model.evaluation,
+        )
+        for fold, model in models.items()
+    }
+
+
+def _sums(labels: Labels, predictions: Array) -> Array:
+    """Weighted sums of labels and of predictions."""
+    return np.array([(labels.weight[:, None] * one).sum() for one in (labels.target, predictions)])
+
+
+def _ratio(sums: Array) -> float:
+    """The first sum over the second, within limits; 1 if there is none."""
+    if not (sums > 0.0).all():
+        return 1.0
+    return float(np.clip(sums[0] / sums[1], 1.0 / MAX_FACTOR, MAX_FACTOR))
 
 
 def unseen_labels(
