@@ -55,6 +55,16 @@ def test_no_single_factor_of_a_strength_predicts_better(lam, tau, monkeypatch):
         assert not is_searched or estimate_field(*parts, start=start).deviance >= best.deviance
 
 
+@pytest.mark.parametrize("share", [0.25, 4.0])
+def test_a_search_from_other_strengths_ends_at_the_same(share):
+    parts = (*simulated(eb.SquaredError(), 2.0, 0.1, n=256), eb.SquaredError())
+    best = estimate_field(*parts)
+    start = eb.LatentField(share * best.field.lam, share * best.field.tau)
+    again = estimate_field(*parts, start=start)
+    assert again.deviance == pytest.approx(best.deviance, rel=1e-3)
+    assert again.field.lam == pytest.approx(best.field.lam, rel=0.5)
+
+
 def test_field_takes_up_what_looked_like_dispersion():
     graph, labels, scores = simulated(eb.NegativeBinomial(6.0), 2.0, 0.05)
     alone = eb.NegativeBinomial().prepared(labels.target, labels.weight, scores).theta

@@ -1,6 +1,7 @@
 """Momentum: both recursions written out, restarts, and the rest of a fit unchanged."""
 
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,6 +75,22 @@ def test_restarts_prevent_divergence():
     assert loose.history_["training"][-1] > 100 * start
     assert tamed.history_["training"][-1] < 0.2 * start
     assert simple.history_["training"][-1] < 0.2 * start
+
+
+def test_simple_momentum_restarts_at_a_model_that_raised_the_loss():
+    losses = iter([1.0, 0.5, 0.7])
+    point = SimpleNamespace(take_step=lambda *_: point)
+    step = SimpleNamespace(step=1.0, tree=None, smoothed_tree=None)
+    objective = SimpleNamespace(
+        start=lambda: point, value=lambda _: next(losses), descent_tolerance=0.0
+    )
+    state = as_momentum("simple").start(objective, None, 0.1)
+    thetas = []
+    models = [object(), object()]
+    for model in models:
+        state.update(model, step)
+        thetas.append(state.theta)
+    assert thetas == [2 / 3, 1.0] and state.ahead is models[1]
 
 
 def test_names_stand_for_momentum_objects():

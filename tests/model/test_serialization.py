@@ -19,6 +19,7 @@ import ebboost as eb
 from ebboost.data import archive
 from ebboost.model.serialization import describe
 from tests.model.problems import GRAPH, NUMBERS, SMALL_GRAPH, TABLE, TARGET, N, fit
+from tests.problems import skewed
 
 
 class LogCosh(eb.Loss):
@@ -411,6 +412,29 @@ def test_members_of_an_average_survive_with_what_their_columns_learned(tmp_path)
     assert loaded.predict(rows, **new) == pytest.approx(expected)
     assert loaded.state_.candidate_names == ["as given", "as given"]
     assert loaded.rounds_ == model.rounds_ + other.rounds_
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e12])
+def test_fields_in_the_unit_of_small_and_large_counts_are_loaded(unit, tmp_path):
+    X, y, graph = skewed(200)
+    m = eb.EBBSRegressor(10, 0.3, loss="poisson", labels=eb.LatentField(2e-3 * unit, 2e-6 * unit))
+    m.fit(X, unit * y[:150], nodes=np.arange(150), graph=graph)
+    m.save(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(), m.predict())
+
+
+def test_projections_of_fewer_rows_than_directions_are_loaded(tmp_path):
+    rng = np.random.default_rng(0)
+    kind = np.arange(100) % 2
+    words = rng.random((100, 300)) < np.where(kind[:, None] == (np.arange(300) % 2), 0.2, 0.1)
+    graph = eb.Graph.build_knn(rng.normal(size=(100, 2)), k=3)
+    m = eb.EBBSClassifier(10, random_state=0, n_jobs=1, labels="none")
+    m.fit(sparse.csr_array(words.astype(float)), kind, graph=graph)
+    projections = [one.pipeline.low_rank for one in m.state_.candidates]
+    assert any(one is not None and one.directions.shape[1] < 128 for one in projections)
+    m.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(loaded.predict_proba(), m.predict_proba())
 
 
 def test_describe_returns_names_and_sizes(tmp_path):

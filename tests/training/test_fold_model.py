@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ebboost.testing import random_graph
 from ebboost.training.fold_model import mean_factor, with_factors
 from tests.problems import homophilous
 from tests.training.problems import auto, fold_model, problem_of
@@ -32,6 +33,9 @@ def test_predictions_are_multiplied_by_the_ratio_of_means_in_other_folds():
         np.testing.assert_allclose(one.evaluation, whole)
     alone = with_factors(problem, {1: models[1]})[1]  # there is no other fold
     np.testing.assert_array_equal(alone.held_out, models[1].held_out)
+    few = problem_of(auto(n_folds=3), X[:19], y[:19], random_graph(19, 30, 0))
+    held = {fold: few.labels.held_out(fold).target[:, 0] for fold in range(3)}
+    assert mean_factor(few, {fold: fold_model(0.5 * one) for fold, one in held.items()}) == 1.0
     zeros = {
         fold: fold_model(0.0 * one.held_out[:, 0], 0.0 * y[nodes]) for fold, one in models.items()
     }

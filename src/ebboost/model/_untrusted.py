@@ -390,7 +390,9 @@ def read_pipeline(candidate: Candidate, arrays: Arrays, reader: TableReader) -> 
             integers(arrays, f"levels_{column}", n_categories - 1, OTHERS)
             require(codes.size <= MAX_LEVELS, f"levels_{column} must be few categories")
     if pipeline.low_rank is not None:
-        directions = numbers(arrays, "directions", None, candidate.low_rank)
+        directions = numbers(arrays, "directions", None, None)
+        few = directions.shape[1] <= candidate.low_rank  # of few rows there are fewer
+        require(few, "directions must be as many as the parameter says, or fewer")
         pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))
         pipeline.low_rank.directions = directions
     if "rotation" in arrays:
@@ -453,11 +455,12 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         graph = Graph(-graph.adjacency)
     if graph is not None and smoothing is not None:
         scores = smoothing.operator(graph).apply(scores)
+    loss = _checked_loss(state)
     if graph is not None and isinstance(state.candidate.labels, LatentField):
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
-        posterior.posterior_mean(scores[:1])
+        if loss.constant_curvature:
+            posterior.posterior_mean(scores[:1])
     _check_field(state)
-    loss = _checked_loss(state)
     linked = loss.inverse_link(state.init_score + scores)
     n_columns = 1 if state.classes is None else state.classes.size
     fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()

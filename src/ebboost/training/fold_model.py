@@ -12,6 +12,7 @@ from ebboost.data.types import Array, IntArray
 from ebboost.learners import Ensemble, Pickled, as_learner
 from ebboost.learners.averaged import load_ensemble
 from ebboost.learners.lightgbm import LightGBMEnsemble
+from ebboost.training import defaults
 from ebboost.training.problem import Problem
 
 MAX_DRAWN = 1_000_000  # labels of all workers that each of them draws folds for
@@ -94,9 +95,10 @@ def mean_models(candidates: Sequence[Mapping[int, FoldModel]]) -> dict[int, Fold
 def mean_factor(problem: Problem, models: Mapping[int, FoldModel]) -> float:
     """Return the ratio of means of labels and predictions at :func:`unseen_labels`.
 
-    Exponentials of scores are too small: those of mean scores, at the mode of a field.
+    Exponentials of scores are too small: those of mean scores, at the mode of a field. 1 for few
+    labels, whose mean is not known well.
     """
-    return _ratio(_sums(*unseen_labels(problem, models, "held_out")))
+    return _factor(_sums(*unseen_labels(problem, models, "held_out")))
 
 
 def with_factors(problem: Problem, models: Mapping[int, FoldModel]) -> dict[int, FoldModel]:
@@ -107,11 +109,11 @@ def with_factors(problem: Problem, models: Mapping[int, FoldModel]) -> dict[int,
     sums = {
         fold: _sums(problem.labels.held_out(fold), model.held_out) for fold, model in models.items()
     }
-    total = sum(sums.values(), np.zeros(2))
+    total = sum(sums.values(), np.zeros(3))
     return {
         fold: replace(
             model,
-            held_out=_ratio(total - sums[fold]) * model.held_out,
+            held_out=_factor(total - sums[fold]) * model.held_out,
             evaluation=of_all * model.evaluation,
         )
         for fold, model in models.items()
@@ -119,15 +121,17 @@ def with_factors(problem: Problem, models: Mapping[int, FoldModel]) -> dict[int,
 
 
 def _sums(labels: Labels, predictions: Array) -> Array:
-    """Weighted sums of labels and of predictions."""
-    return np.array([(labels.weight[:, None] * one).sum() for one in (labels.target, predictions)])
+    """The number of labels, and weighted sums of labels and of predictions."""
+    weight = labels.weight[:, None]
+    return np.array([len(weight), (weight * labels.target).sum(), (weight * predictions).sum()])
 
 
-def _ratio(sums: Array) -> float:
-    """The first sum over the second, within limits; 1 if there is none."""
-    if not (sums > 0.0).all():
+def _factor(sums: Array) -> float:
+    """The ratio of two sums, within limits; 1 for few labels, or if there is none."""
+    n_labels, of_labels, of_predictions = sums.tolist()
+    if n_labels < defaults.MIN_LABELS_FOR_FACTOR or not (of_labels > 0.0 and of_predictions > 0.0):
         return 1.0
-    return float(np.clip(sums[0] / sums[1], 1.0 / MAX_FACTOR, MAX_FACTOR))
+    return float(np.clip(of_labels / of_predictions, 1.0 / MAX_FACTOR, MAX_FACTOR))
 
 
 def unseen_labels(
