@@ -57,6 +57,15 @@ def test_scores_are_propagated_only_if_that_lowers_the_loss_of_few_labels():
     assert of_neighbors.best_candidate_.startswith("propagation + field(")
 
 
+def test_scores_of_classes_are_propagated_only_if_that_lowers_the_loss_of_few_labels():
+    X, places, graph = points()
+    smooth = np.sin(6.0 * places[:, 0])
+    P = eb.Laplacian(1.0, 2).operator(graph)
+    for signal, name in ((X[:, 0], "field("), (4.0 * P.apply(X)[:, 0], "propagation + field(")):
+        y = np.where(signal + smooth > 0.0, "high", "low")
+        assert selected(X, y, graph, eb.EBBSClassifier).best_candidate_.startswith(name)
+
+
 def test_many_labels_have_one_candidate_without_propagation(monkeypatch):
     monkeypatch.setattr("ebboost.training.defaults.MANY_LABELS_FROM", 100)
     X, places, graph = points()
