@@ -61,7 +61,7 @@ def test_scores_of_classes_are_propagated_only_if_that_lowers_the_loss_of_few_la
     X, places, graph = points()
     smooth = np.sin(6.0 * places[:, 0])
     P = eb.Laplacian(1.0, 2).operator(graph)
-    for signal, name in ((X[:, 0], "field("), (4.0 * P.apply(X)[:, 0], "propagation + field(")):
+    for signal, name in ((X[:, 0], "field("), (8.0 * P.apply(X)[:, 0], "propagation + field(")):
         y = np.where(signal + smooth > 0.0, "high", "low")
         assert selected(X, y, graph, eb.EBBSClassifier).best_candidate_.startswith(name)
 
