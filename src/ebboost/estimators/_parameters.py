@@ -55,8 +55,8 @@ PARAMETERS = """n_estimators : int, default=3000
         keeps it if it lowers the loss at held-out labels, with strengths of the field estimated
         from out-of-fold predictions. Candidates are compared at a higher learning rate than the
         selected one is trained with. ``"thorough"`` averages four such searches with other folds.
-        ``"rules"``: all parts but smoothed and spectral columns if neighbours have similar labels,
-        else none, without any comparison.
+        ``"rules"``: a field if neighbours have similar labels, and columns of neighbours if a few
+        trees gain from them. Only with few labels propagation and another loss are compared.
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model is trained for each, without its labels, and the final model is
         their mean. 1: one model, for which a share ``validation_fraction`` is held out. ``"auto"``:
