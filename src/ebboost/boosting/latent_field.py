@@ -146,6 +146,8 @@ class FieldPosterior:
     exact_diagonal_up_to = 10_000
     #: Random sign vectors of the estimate.
     probes = 128
+    #: Whether the graph is in the memory of one process.
+    in_memory = False
 
     def __init__(self, graph: Graph, nodes: IntArray, weight: Array, field: LatentField) -> None:
         lam = field.lam

@@ -390,11 +390,9 @@ def read_pipeline(candidate: Candidate, arrays: Arrays, reader: TableReader) -> 
             integers(arrays, f"levels_{column}", n_categories - 1, OTHERS)
             require(codes.size <= MAX_LEVELS, f"levels_{column} must be few categories")
     if pipeline.low_rank is not None:
-        directions = numbers(arrays, "directions", None, None)
-        few = directions.shape[1] <= candidate.low_rank  # of few rows there are fewer
-        require(few, "directions must be as many as the parameter says, or fewer")
+        directions = pipeline.low_rank.directions = numbers(arrays, "directions", None, None)
         pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))
-        pipeline.low_rank.directions = directions
+        require(directions.shape[1] <= candidate.low_rank, "there are too many directions")
     if "rotation" in arrays:
         first, second, scale = numbers(arrays, "rotation", 3, high=1e9).tolist()
         fits = {first, second} <= set(range(len(reader.names))) and not reader.is_sparse
