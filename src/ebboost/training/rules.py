@@ -10,7 +10,7 @@ splits); log-loss of price classes of King County .350 and .369, House .745 and 
 compared: test log-loss of 1 500 or 2 000 labels, three folds, means of four draws, without and with
 that comparison: prices of Lucas above the median .299, .280, of County .399, .380, elect80 .389,
 .385, fifths of House .910, .887, of elect80 1.139, 1.141, tenths of County 1.846, 1.810, walls of
-Lucas 1.005, 1.007, in two to four times the time.
+Lucas 1.005, 1.007, in two to five times the time.
 """
 
 from dataclasses import replace
