@@ -100,14 +100,10 @@ def measure(case: Case, scratch: Path) -> Measured:
 
 @cache
 def _context() -> Any:
-    """Return the context of processes: a fork server with all imports, if available."""
+    """Return the context of new processes: in forked ones ebboost would use one thread."""
     # Threads that wait by spinning slow each other down on a busy machine.
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", OPENBLAS_NUM_THREADS="1")
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.speed.fits", "lightgbm"])
-    return context
+    return multiprocessing.get_context("spawn")
 
 
 def import_seconds(modules: Sequence[str], repeats: int) -> dict[str, list[float]]:

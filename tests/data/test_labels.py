@@ -41,3 +41,9 @@ def test_one_column_of_two_classes_becomes_two():
     assert one_hot(np.array([[1.0], [0.0]])).tolist() == [[0.0, 1.0], [1.0, 0.0]]
     three = np.eye(3)
     assert one_hot(three) is three
+
+
+def test_the_subset_of_all_labels_is_no_copy():
+    labels = Labels(np.arange(3), np.ones((3, 1)), np.ones(3))
+    assert labels.subset(np.ones(3, dtype=bool)) is labels
+    assert labels.subset(np.arange(3)) is not labels

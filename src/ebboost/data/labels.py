@@ -62,6 +62,9 @@ class Labels:
 
     def subset(self, rows: NDArray[np.bool_] | IntArray) -> "Labels":
         """Return the labels that a mask of shape (m,) or positions select."""
+        is_in_memory = type(rows) is type(self.target) is np.ndarray
+        if is_in_memory and rows.dtype == np.bool_ and rows.all():
+            return self  # three vectors less
         return Labels(self.nodes[rows], self.target[rows], self.weight[rows])
 
 
