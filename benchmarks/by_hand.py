@@ -2,12 +2,12 @@
 
     python -m benchmarks.by_hand [--names elect80 ncovr ...] [--seeds 0]
 
-Every column that is listed becomes a target, predicted from the others: tasks on which nothing of
-the default was chosen. 60 % of the rows have labels. LightGBM (learning rate 0.05) is stopped on a
-sixth of them after 50 rounds without a gain, and trained again on all for as many rounds; it is
-given the columns, those and their means over neighbours and neighbours of neighbours, and the mean
-label of the neighbours, or their share of each class, as well. Its best of the three by test error
-(RMSE, or log-loss of classes) is the rival.
+Every column that is listed becomes a target, predicted from the others: tasks beside those that the
+numbers of the default were chosen on. 60 % of the rows have labels. LightGBM (learning rate 0.05)
+is stopped on a sixth of them after 50 rounds without a gain, and trained again on all for as many
+rounds; it is given the columns, those and their means over neighbours and neighbours of neighbours,
+and the mean label of the neighbours, or their share of each class, as well. Its best of the three
+by test error (RMSE, or log-loss of classes) is the rival.
 """
 
 import argparse
