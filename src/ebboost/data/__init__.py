@@ -1,1 +1,1 @@
-"""Tables, labels, and the columns that trees are grown on."""
+"""Tables, labels, coordinates, and columns computed from the graph."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -11,15 +11,12 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import cKDTree
 
+from ebboost._common import Array, TableLike
 from ebboost.data.table import Table
-from ebboost.data.types import Array, TableLike
-from ebboost.graph import Graph, as_points
+from ebboost.graph import Graph
+from ebboost.graph._build import as_points
 
-# Nearest rows that a row is connected to unless other numbers are compared. RMSE of log prices with
-# 5, 8, 10 and 20: Lucas County .2527, .2486, .2493, .2487; King County .1607, .1599, .1615, .1617
-# (another seed changes the latter by .0006).
-N_NEIGHBORS = 8
-DELAUNAY = 0  # in place of a number: the corners of Delaunay triangles are connected
+N_NEIGHBORS = 8  # nearest rows that a row is connected to
 _LATITUDE = re.compile(r"lat(itude)?", re.IGNORECASE)
 _LONGITUDE = re.compile(r"lon(g|gitude)?|lng", re.IGNORECASE)
 
@@ -34,45 +31,26 @@ class Coordinates:
     """Points of the fitted rows: two coordinates in a plane, or three on the unit sphere."""
 
     points: Array
-    scale: float = 1.0  # the median length of the edges, in the units of the points
+    scale: float  # the median length of the edges, in the units of the points
     columns: tuple[int, ...] = ()  # of X with the coordinates, latitude first if degrees, or ()
-    neighbors: int = N_NEIGHBORS  # nearest rows that each row is connected to, or DELAUNAY
-    weighted: bool = True  # whether an edge of length d weighs 1 / (1 + d / scale), not 1
-    #: Graphs that were compared: their neighbors and weighted, and the mean deviance at held-out
-    #: labels of plain boosting with a latent field on the graph.
-    compared: tuple[tuple[int, bool, float], ...] = ()
 
     @classmethod
     def fit(
-        cls,
-        coordinates: Any,
-        names: Sequence[str],
-        table: Table,
-        neighbors: int = N_NEIGHBORS,
-        weighted: bool = True,
+        cls, coordinates: Any, names: Sequence[str], table: Table
     ) -> "tuple[Coordinates, Graph]":
-        """Return the coordinates of a table and the graph of its rows."""
+        """Return the coordinates of a table, and the graph that connects nearest rows.
+
+        An edge of length d weighs 1 / (1 + d / scale).
+        """
         columns, by_degrees = coordinate_columns(coordinates, names)
         points = _read_points(table, columns, coordinates, by_degrees)
-        return cls(points, columns=columns).with_graph(neighbors, weighted)
-
-    def with_graph(self, neighbors: int, weighted: bool) -> "tuple[Coordinates, Graph]":
-        """Return these points with another graph, and that graph."""
-        n_rows = len(self.points)
-        if neighbors == DELAUNAY:
-            edges = Graph.build_delaunay(self.map)
-        else:
-            edges = Graph.build_knn(self.points, min(neighbors, max(n_rows - 1, 1)))
+        edges = Graph.build_knn(points, min(N_NEIGHBORS, max(len(points) - 1, 1)))
         low, high = sparse.triu(edges.adjacency, format="coo").coords
-        lengths = np.linalg.norm(self.points[low] - self.points[high], axis=1)
+        lengths = np.linalg.norm(points[low] - points[high], axis=1)
         positive = lengths[lengths > 0]
-        scale = float(np.median(positive)) if positive.size else 1.0
-        changed = replace(self, scale=scale, neighbors=neighbors, weighted=weighted)
-        weights = changed._weights(lengths)
-        return changed, Graph.from_edges(low, high, weights, n_rows)
-
-    def _weights(self, lengths: Array) -> Array:
-        return 1.0 / (1.0 + lengths / self.scale) if self.weighted else np.ones_like(lengths)
+        result = cls(points, float(np.median(positive)) if positive.size else 1.0, columns)
+        weights = 1.0 / (1.0 + lengths / result.scale)
+        return result, Graph.from_edges(low, high, weights, len(points))
 
     @property
     def map(self) -> Array:
@@ -98,29 +76,43 @@ class Coordinates:
             raise ValueError("coordinates must be degrees if and only if those of the fit were.")
         return points
 
-    def attach(self, table: Table, coordinates: Any) -> Graph:
-        """Return the graph of the fitted nodes and new rows, with the edges of the new rows."""
+    def edges(self, table: Table, coordinates: Any) -> sparse.csr_array:
+        """Return the edges of the rows of another table to their nearest fitted rows."""
         new = self.read(table, coordinates)
-        points = np.vstack([self.points, new])
-        n_fitted = len(self.points)
-        if self.neighbors == DELAUNAY:
-            every = sparse.triu(Graph.build_delaunay(_plane(points)).adjacency, format="coo").coords
-            low, high = np.array(every)[:, every[1] >= n_fitted]
-        else:
-            rows = np.arange(n_fitted, len(points))
-            n_nearest = min(self.neighbors + 1, len(points))
-            _, nearest = cKDTree(points).query(new, k=n_nearest)
-            ends = np.sort([np.repeat(rows, n_nearest), nearest.ravel()], axis=0)
-            low, high = np.unique(ends[:, ends[0] != ends[1]], axis=1)
-        weights = self._weights(np.linalg.norm(points[low] - points[high], axis=1))
-        return Graph.from_edges(low, high, weights, len(points))
+        count = min(N_NEIGHBORS, len(self.points))
+        lengths, nearest = cKDTree(self.points).query(new, k=[*range(1, count + 1)])
+        ends = (np.repeat(np.arange(len(new)), count), nearest.ravel())
+        weights = (1.0 / (1.0 + lengths / self.scale)).ravel()
+        return sparse.csr_array((weights, ends), shape=(len(new), len(self.points)))
 
 
-def first_neighbors(neighbors: int | str) -> int:
-    """Return the number of nearest rows that the comparison starts with, or ``DELAUNAY``."""
-    if isinstance(neighbors, str):
-        return DELAUNAY if neighbors == "delaunay" else N_NEIGHBORS
-    return neighbors
+def seem_degrees(points: Array, names: Sequence[str] = ()) -> bool:
+    """Whether two columns that count as a plane look like latitude and longitude, in any order.
+
+    By their names, which are nearly those of degrees; or by their values, which have decimals and
+    lie in one region far from 0, or span the world.
+    """
+    size = np.abs(points).max(axis=0)
+    if not (size.min() <= 90.0 and size.max() <= 180.0) or not (points % 1).any(axis=0).all():
+        return False
+    text = [name.lower() for name in names]
+    for one, other in (text, text[::-1]) if len(text) == 2 else ():
+        if "lat" in one and ("lon" in other or "lng" in other):
+            return True
+    extent = np.ptp(points, axis=0)
+    is_region = bool((np.abs(points).min(axis=0) > np.maximum(extent, 1.0)).any())
+    return is_region or bool(extent.min() > 60.0 and extent.max() > 180.0)
+
+
+def degrees_text(names: Sequence[str]) -> str:
+    """Return a warning that the coordinates look like degrees."""
+    remedy = "pass a GeoSeries with its CRS, or two columns called lat and lon"
+    if names:
+        remedy = f"rename the columns {names[0]!r} and {names[1]!r} to lat and lon"
+    return (
+        "The coordinates look like degrees, but distances are those of a plane, in which a degree "
+        f"of longitude is as long as one of latitude. If they are degrees, {remedy}."
+    )
 
 
 def first_outside(degrees: Array) -> int | None:
@@ -159,8 +151,6 @@ def append_columns(X: TableLike, coordinates: Any) -> tuple[TableLike, Any]:
         points = np.column_stack([inner.x, inner.y])
         if coordinates.crs is not None and coordinates.crs.is_geographic:
             names = ["longitude", "latitude"]
-    if hasattr(points, "__dask_graph__"):
-        return X, coordinates
     points = np.asarray(points)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "iuf":
         return X, coordinates

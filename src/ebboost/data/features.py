@@ -1,26 +1,41 @@
-"""Features computed from the graph as scikit-learn transformers, for any model."""
+"""The columns that trees are grown on: the user's, and those computed from the graph.
+
+:class:`NeighborFeatures` and :class:`SpectralFeatures` are also transformers for any model.
+"""
 
 from abc import ABC
-from collections.abc import Sequence
-from typing import Self, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.data.graph_columns import STATISTICS, frequent_levels, neighbor_columns, neighbor_names
-from ebboost.data.low_rank import Seed
-from ebboost.data.parameters import check_bool, check_number
+from ebboost._common import Array, IntArray, Seed, check_bool, check_number
+from ebboost.data.checks import check_graph
+from ebboost.data.neighbors import (
+    STATISTICS,
+    Block,
+    Levels,
+    Places,
+    frequent_levels,
+    neighbor_columns,
+    on_nodes,
+    smoothed_columns,
+)
 from ebboost.data.reader import TableReader
-from ebboost.data.spectral import spectral_columns, spectral_vectors
+from ebboost.data.spectral import Vectors, spectral_columns, spectral_vectors
 from ebboost.data.table import Table
-from ebboost.data.types import Array
-from ebboost.data.validation import check_graph
 from ebboost.graph import Graph
+from ebboost.smoothing import Smoother
 
-Matrix: TypeAlias = Array | sparse.csr_array
+# Degrees by which coordinates are rotated: trees then split along more directions than two.
+ANGLES = (22.5, 45.0, 67.5)
 
 
 class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
@@ -50,15 +65,52 @@ class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"{name} needs a graph: fit(X, graph=g); in a Pipeline {name.lower()}__graph=g."
             )
+        self.check()
         self._reader = TableReader()
-        check_graph(graph, self._reader.fit(X).n_rows, X)
+        table = self._reader.fit(X)
+        check_graph(graph, table.n_rows, X)
         self.graph_ = graph
         self.n_features_in_ = len(self._reader.names)
+        self._map = FeatureMap(**self._part()).learn(table, Places.of_rows(graph), 0)
+        columns = self._map.transform(table, Places.of_rows(graph))
+        self._names = list(columns.names)
         return self
 
-    def fit_transform(self, X: object, y: object = None, *, graph: Graph | None = None) -> Matrix:
+    def check(self) -> None:
+        """Raise ValueError if a parameter is not valid."""
+
+    def _part(self) -> dict[str, Any]:
+        """The transformer as a part of a :class:`FeatureMap`."""
+        raise AssertionError
+
+    def fit_transform(
+        self, X: object, y: object = None, *, graph: Graph | None = None
+    ) -> Array | sparse.csr_array:
         """Fit to ``X`` and ``graph``, then transform ``X``: see :meth:`fit`, :meth:`transform`."""
         return self.fit(X, y, graph=graph).transform(X)
+
+    def transform(
+        self, X: object, *, graph: Graph | None = None
+    ) -> Array | sparse.csr_array:
+        """Return ``X`` with further columns.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+            The columns seen in :meth:`fit`.
+        graph : Graph, optional
+            The graph of these rows; by default the one passed to :meth:`fit`.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_nodes, n_features_out)
+            The columns named by :meth:`get_feature_names_out`.
+        """
+        check_is_fitted(self, "graph_")
+        table = self._reader.read(X)
+        own = graph or self.graph_
+        check_graph(own, table.n_rows, X)
+        return self._map.transform(table, Places.of_rows(own)).values
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the columns that ``transform`` returns.
@@ -74,15 +126,7 @@ class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
             The names of the columns of ``X``, then names such as ``"mean(x0)"`` or ``"spectral0"``.
         """
         check_is_fitted(self, "graph_")
-        return np.asarray([*self._reader.names, *self._names], dtype=object)
-
-    def _read(self, X: object, graph: Graph | None = None) -> Table:
-        check_is_fitted(self, "graph_")
-        table = self._reader.read(X)
-        check_graph(graph or self.graph_, table.n_rows, X)
-        if table.on_disk:
-            np.asarray(table.values)  # raises an error that says what to do
-        return table
+        return np.asarray(self._names, dtype=object)
 
 
 class NeighborFeatures(_GraphTransformer):
@@ -91,12 +135,9 @@ class NeighborFeatures(_GraphTransformer):
     Parameters
     ----------
     statistics : sequence of {"mean", "min", "max"}, default=("mean", "min", "max")
-        Statistics over the neighbours of a node, for every column of numbers, also where these are
-        categories. Categories of text have the share of each of their ten most frequent levels, or
-        of nine and the others together, if "mean" is listed. Sparse tables stay sparse and get
-        means only. Of a directed graph, incoming and outgoing neighbours have their own columns. Of
-        rows with groups, numeric columns have the mean of the group, and neighbouring groups
-        statistics of these means.
+        Statistics over the neighbours of a node, for every column of numbers. Categories have the
+        share of each of their ten most frequent levels, or of nine and the others together, if
+        "mean" is listed. Sparse tables stay sparse and get means only.
     degree : bool, default=True
         Add the degree of a node and the mean degree of its neighbours.
 
@@ -136,37 +177,8 @@ class NeighborFeatures(_GraphTransformer):
             )
         check_bool("degree", self.degree)
 
-    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
-        self.check()
-        super().fit(X, y, graph=graph)
-        table = self._read(X)
-        self._levels = frequent_levels(table)
-        wanted = (self.statistics, self.degree, self._levels)
-        if self.graph_.groups is not None:
-            self._names = neighbor_columns(table, self.graph_, *wanted)[1]
-        else:
-            self._names = neighbor_names(table, *wanted, self.graph_.outgoing is not None)
-        return self
-
-    def transform(self, X: object, *, graph: Graph | None = None) -> Matrix:
-        """Return ``X`` with the statistics of neighbours as further columns.
-
-        Parameters
-        ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
-            The columns seen in :meth:`fit`.
-        graph : Graph, optional
-            The graph of these rows; by default the one passed to :meth:`fit`.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n_nodes, n_features_out)
-            The columns named by :meth:`get_feature_names_out`.
-        """
-        table = self._read(X, graph)
-        wanted = (self.statistics, self.degree, self._levels)
-        added = neighbor_columns(table, graph or self.graph_, *wanted)
-        return table.with_columns(*added).materialize().values
+    def _part(self) -> dict[str, Any]:
+        return {"neighbors": self}
 
 
 class SpectralFeatures(_GraphTransformer):
@@ -175,7 +187,7 @@ class SpectralFeatures(_GraphTransformer):
     Half of the columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors:
     nodes that are connected to the same part of the graph have similar values. The others are AU
     with those of A itself: nodes that are connected to the same hubs have similar values. They
-    belong to the nodes of the fitted graph; other nodes have no embedding.
+    belong to the nodes of the fitted graph.
 
     Parameters
     ----------
@@ -188,8 +200,6 @@ class SpectralFeatures(_GraphTransformer):
     ----------
     graph_ : Graph
         The graph passed to :meth:`fit`.
-    embedding_ : ndarray of shape (n_nodes, n_components)
-        The spectral embedding.
     n_features_in_ : int
         Number of columns of ``X``.
 
@@ -214,28 +224,179 @@ class SpectralFeatures(_GraphTransformer):
         """Raise ValueError if a parameter is not valid."""
         check_number("n_components", self.n_components, low=1, integer=True)
 
-    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
-        self.check()
-        super().fit(X, y, graph=graph)
-        vectors = spectral_vectors(self.graph_, self.n_components, self.random_state)
-        self.embedding_: Array = spectral_columns(self.graph_, vectors)
-        self._names = [f"spectral{i}" for i in range(self.embedding_.shape[1])]
-        return self
-
-    def transform(self, X: object) -> Matrix:
-        """Return ``X`` with the spectral embedding as further columns.
+    def vectors(self, graph: Graph, seed: int) -> Vectors:
+        """Return the singular vectors of a graph.
 
         Parameters
         ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
-            The columns and nodes seen in :meth:`fit`.
+        graph : Graph
+        seed : int
+            In place of ``random_state`` where that is None.
 
         Returns
         -------
-        ndarray or csr_array of shape (n_nodes, n_features + n_components)
-            The columns named by :meth:`get_feature_names_out`.
+        ndarray of shape (n_nodes, n_components)
         """
-        values = self._read(X).values
-        if sparse.issparse(values):
-            return sparse.hstack([values, sparse.csr_array(self.embedding_)], format="csr")
-        return np.hstack([values, self.embedding_])
+        if self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return spectral_vectors(graph, self.n_components, seed)
+
+    def _part(self) -> dict[str, Any]:
+        return {"spectral": self}
+
+
+@dataclass
+class FeatureMap:
+    """Transformation of a table into the columns of the trees, learned once.
+
+    Parts that are None add no columns. ``own`` are the columns of the table: "all", "none", or
+    "vectors", the leading singular vectors of a sparse table.
+    """
+
+    neighbors: NeighborFeatures | None = None
+    smoothing: Smoother | None = None  # P_x of [X, P_x X]
+    spectral: SpectralFeatures | None = None
+    own: str = "all"
+    #: Two columns of coordinates that are rotated, and what the second is multiplied by first.
+    rotation: tuple[int, int, float] | None = None
+    n_directions: int = 128
+    levels: Levels = field(default_factory=dict)
+    vectors: Vectors | None = None  # of the graph
+    rarity: Array | None = None  # of the columns of a sparse table
+    directions: Array | None = None
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether columns are computed from the graph."""
+        return any(part is not None for part in (self.neighbors, self.smoothing, self.spectral))
+
+    def learn(self, table: Table, places: Places | None, seed: int) -> Self:
+        """Return the transformation with what it learns from the table and the graph."""
+        learned: dict[str, Any] = {}
+        if self.own == "vectors":
+            counts = np.bincount(table.values.indices, minlength=table.values.shape[1])
+            rarity = np.log((table.n_rows + 1.0) / (counts + 1.0))
+            most = max(min(self.n_directions, min(table.values.shape) - 1), 1)
+            options = {"n_iter": 1, "n_oversamples": 8, "random_state": seed}
+            rows = _unit_rows(table.values, rarity)
+            learned = {"rarity": rarity, "directions": randomized_svd(rows, most, **options)[2].T}
+        if self.neighbors is not None and not table.is_sparse:
+            learned["levels"] = frequent_levels(table)
+        if self.spectral is not None and places is not None and self.vectors is None:
+            learned["vectors"] = self.spectral.vectors(places.graph, seed)
+        return replace(self, **learned)
+
+    def transform(self, table: Table, places: Places | None) -> Table:
+        """Return the columns of the trees for a table and the graph of its rows."""
+        own = self._own_columns(table)
+        if places is None or not self.uses_graph:
+            return self._rotated(own)
+        return self._with_blocks(own, self._node_blocks(own, places), places.rows)
+
+    def at_nodes(self, new: Table, fitted: Table, places: Places, nodes: IntArray) -> Table:
+        """Return the columns of new rows at nodes of the fitted graph, −1 for none."""
+        own = self._own_columns(new)
+        if not self.uses_graph:
+            return self._rotated(own)
+        blocks = self._node_blocks(self._own_columns(fitted), places)
+        return self._with_blocks(own, blocks, replace(places, node_of_row=nodes).rows)
+
+    def join(
+        self, new: Table, fitted: Table, edges: sparse.csr_array, degrees: tuple[Array, Array]
+    ) -> Table:
+        """Return the columns of new rows with ``edges`` to the rows of the fitted table.
+
+        ``degrees`` are those of the new and of the fitted nodes.
+        """
+        own = self._own_columns(new)
+        blocks = []
+        if self.neighbors is not None or self.smoothing is not None:
+            every = self._own_columns(fitted)
+        if self.neighbors is not None:
+            nodes = on_nodes(every, None, self.levels)
+            blocks.append(self._neighbors(edges, nodes, every, degrees))
+        if self.smoothing is not None:
+            near, mine = (np.asarray(one.values[:, own.numeric]) for one in (every, own))
+            mean = np.nanmean(near, axis=0)
+            near, mine = (np.where(np.isnan(one), mean, one) for one in (near, mine))
+            names = [f"smoothed({own.names[column]})" for column in own.numeric]
+            origin = [own.origin[column] for column in own.numeric]
+            blocks.append((self.smoothing.join(mine, edges, near, degrees[1]), names, origin))
+        if self.spectral is not None and self.vectors is not None:
+            blocks.append(spectral_columns(edges, *degrees, self.vectors))
+        return self._with_blocks(own, blocks, lambda values: values)
+
+    def _with_blocks(
+        self, own: Table, blocks: Sequence[Block], rows: Callable[[Any], Any]
+    ) -> Table:
+        """The table with blocks of columns of the nodes, each row with those of its node."""
+        result = self._rotated(own)
+        for values, names, origin in blocks:
+            result = result.with_columns(rows(values), names, origin)
+        return result
+
+    def _node_blocks(self, own: Table, places: Places) -> list[Block]:
+        """Columns of all nodes, computed from the graph."""
+        graph = places.graph
+        degrees = (graph.degrees, graph.degrees)
+        blocks: list[Block] = []
+        if self.neighbors is not None:
+            nodes = on_nodes(own, places, self.levels)
+            if not places.are_rows:
+                blocks.append((nodes[0], [f"group_mean({name})" for name in nodes[1]], nodes[2]))
+            blocks.append(self._neighbors(graph.adjacency, nodes, own, degrees))
+        if self.smoothing is not None and places.are_rows:
+            blocks.append(smoothed_columns(own, self.smoothing, graph))
+        if self.spectral is not None and self.vectors is not None:
+            blocks.append(spectral_columns(graph.adjacency, *degrees, self.vectors))
+        return blocks
+
+    def _neighbors(
+        self, weights: sparse.csr_array, nodes: Block, own: Table, degrees: tuple[Array, Array]
+    ) -> Block:
+        assert self.neighbors is not None
+        n_numbers = len(own.names) if own.is_sparse else len(own.numeric)
+        wanted = degrees if self.neighbors.degree else None
+        return neighbor_columns(weights, nodes, n_numbers, self.neighbors.statistics, wanted)
+
+    def _own_columns(self, table: Table) -> Table:
+        if self.own == "none":
+            return Table(np.zeros((table.n_rows, 0)), ())
+        if self.own == "all":
+            return table
+        assert self.rarity is not None
+        projected = _unit_rows(table.values, self.rarity) @ self.directions
+        names = tuple(f"direction({i})" for i in range(projected.shape[1]))
+        return Table(projected, names, (), (-1,) * len(names))
+
+    def _rotated(self, table: Table) -> Table:
+        """The table with its coordinates rotated by some angles, if it has such."""
+        if self.rotation is None:
+            return table
+        first, second, scale = self.rotation
+        one, other = table.values[:, first], scale * table.values[:, second]
+        blocks, names = [], []
+        for angle in ANGLES:
+            cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+            blocks += [cosine * one + sine * other, cosine * other - sine * one]
+            names += [f"{table.names[column]} at {angle:g}°" for column in (first, second)]
+        return table.with_columns(np.column_stack(blocks), names, [first, second] * len(ANGLES))
+
+    def input_importances(
+        self, importances: Array, origin: Sequence[int], n_columns: int
+    ) -> Array:
+        """Return importances of the features, added up over the columns they come from."""
+        if self.directions is not None:  # shared among columns by the squares of its entries
+            width = self.directions.shape[1]
+            return np.asarray((self.directions**2) @ importances[:width])
+        total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin −1
+        np.add.at(total, list(origin), importances)
+        return total[:-1]
+
+
+def _unit_rows(values: sparse.csr_array, rarity: Array) -> sparse.csr_array:
+    """Columns weighted by their rarity, rows scaled to unit length, as is usual for words."""
+    weighted = sparse.csr_array(values.astype(np.float64).multiply(rarity[None, :]))
+    weighted.data[np.isnan(weighted.data)] = 0.0
+    norm = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+    return sparse.csr_array(sparse.diags_array(1.0 / np.where(norm > 0, norm, 1.0)) @ weighted)

@@ -1,73 +1,147 @@
-"""The labelled nodes: positions, targets and weights."""
+"""The labelled rows: positions, targets and weights; and the folds in which they are held out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.data.once import lazy_property
-from ebboost.data.types import Array, IntArray
+from ebboost._common import Array, IntArray
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Positions of m labelled nodes, their labels with a column per output, and their weights."""
+    """Positions of m labelled rows, their labels with a column per output, and their weights."""
 
-    nodes: IntArray
+    rows: IntArray
     target: Array
     weight: Array
 
-    @lazy_property
-    def index(self) -> slice | IntArray:
-        """Index of the labelled nodes; a slice, which copies nothing, if they are contiguous."""
-        nodes = self.nodes
-        if nodes.size and (np.diff(nodes) == 1).all():
-            return slice(int(nodes[0]), int(nodes[-1]) + 1)
-        return nodes
+    @property
+    def size(self) -> int:
+        """Number of labels."""
+        return int(self.rows.size)
 
-    def rows(self, values: Array) -> Array:
-        """Return the rows of the labelled nodes."""
-        index = self.index
-        if isinstance(index, slice) or type(values) is not np.ndarray:
-            return values[index]
-        return values.take(index, axis=0)  # of two columns, in a fortieth of the time of an index
-
-    @lazy_property
-    def _has_unit_weights(self) -> bool:
-        return bool((self.weight == 1.0).all())
-
-    @lazy_property
+    @cached_property
     def total_weight(self) -> float:
         """The sum of the weights."""
         return float(self.weight.sum())
 
-    def weighted(self, values: Array) -> Array:
-        """Return values of the labelled nodes, shape (m,) or (m, c), times the weights."""
-        if self._has_unit_weights:
-            return values
-        return (self.weight if values.ndim == 1 else self.weight[:, None]) * values
+    def mean(self, values: Array) -> float:
+        """Return the weighted mean of a value for each label."""
+        return float((self.weight * values).sum()) / self.total_weight
 
     def concat(self, others: "Labels") -> "Labels":
         """Return these labels followed by others."""
-        return Labels(
-            np.concatenate([self.nodes, others.nodes]),
-            np.concatenate([self.target, others.target]),
-            np.concatenate([self.weight, others.weight]),
-        )
+        pairs = zip(vars_of(self), vars_of(others), strict=True)
+        return Labels(*(np.concatenate(pair) for pair in pairs))
 
     def convert(self, convert: Callable[[Array], Array]) -> "Labels":
         """Return the labels with another type of arrays for targets and weights."""
-        return Labels(self.nodes, convert(self.target), convert(self.weight))
+        return Labels(self.rows, convert(self.target), convert(self.weight))
 
-    def subset(self, rows: NDArray[np.bool_] | IntArray) -> "Labels":
+    def subset(self, chosen: NDArray[np.bool_] | IntArray) -> "Labels":
         """Return the labels that a mask of shape (m,) or positions select."""
-        is_in_memory = type(rows) is type(self.target) is np.ndarray
-        if is_in_memory and rows.dtype == np.bool_ and rows.all():
-            return self  # three vectors less
-        return Labels(self.nodes[rows], self.target[rows], self.weight[rows])
+        return Labels(*(one[chosen] for one in vars_of(self)))
+
+    def relative(self) -> "Labels":
+        """Return the labels with weights divided by their mean: only ratios of weights count."""
+        return Labels(self.rows, self.target, self.weight / self.weight.mean())
+
+
+def vars_of(labels: Labels) -> tuple[IntArray, Array, Array]:
+    """Return the three arrays of labels."""
+    return labels.rows, labels.target, labels.weight
 
 
 def one_hot(target: Array) -> Array:
     """Return targets with a column per class; of two classes, one column becomes two."""
     return np.hstack([1.0 - target, target]) if target.shape[1] == 1 else target
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which labels each of K models is not trained on.
+
+    ``held_out[k]`` are positions among the labels; those of ``training[k]`` the model is trained
+    on. The labels of ``eval_set`` are trained on by none.
+    """
+
+    labels: Labels
+    training: tuple[IntArray, ...]
+    held_out: tuple[IntArray, ...]
+    evaluation: Labels | None = None
+
+    @property
+    def n_models(self) -> int:
+        """Number of models."""
+        return len(self.training)
+
+    @cached_property
+    def unseen(self) -> Labels:
+        """The labels that each was predicted by a model not trained on it, fold by fold."""
+        held = self.labels.subset(np.concatenate(self.held_out))
+        return held if self.evaluation is None else held.concat(self.evaluation)
+
+    def first(self, count: int) -> "Folds":
+        """Return the first models, of a fit that ended early."""
+        return replace(self, training=self.training[:count], held_out=self.held_out[:count])
+
+    def validation(self, fold: int) -> Labels | None:
+        """Return the labels to stop a model on; None where all are trained on."""
+        held = self.labels.subset(self.held_out[fold])
+        if self.evaluation is not None:
+            held = held.concat(self.evaluation)
+        return held if held.size else None
+
+
+def random_folds(values: NDArray, n_folds: int, seed: int, stratify: bool) -> IntArray:
+    """Return the fold of each label: equally many in each; of classes, of each class."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(values.size)
+    if stratify:  # deal the rows of one class after those of another
+        order = order[np.argsort(values[order], kind="stable")]
+    fold = np.empty(values.size, dtype=np.int64)
+    fold[order] = np.arange(values.size) % n_folds
+    return fold
+
+
+def split_at_random(
+    labels: Labels, n_folds: int, seed: int, classes: bool, evaluation: Labels | None
+) -> Folds:
+    """Return ``n_folds`` folds at random."""
+    kinds = one_hot(labels.target).argmax(axis=1) if classes else labels.rows
+    fold = random_folds(kinds, n_folds, seed, classes)
+    training = tuple(np.flatnonzero(fold != k) for k in range(n_folds))
+    held_out = tuple(np.flatnonzero(fold == k) for k in range(n_folds))
+    return Folds(labels, training, held_out, evaluation)
+
+
+def split_share(
+    labels: Labels, share: float, seed: int, classes: bool, evaluation: Labels | None
+) -> Folds:
+    """Return one model, for which a share of the labels is held out."""
+    every = np.arange(labels.size)
+    if share == 0.0:
+        return Folds(labels, (every,), (every[:0],), evaluation)
+    n_parts = max(round(1.0 / share), 2)
+    kinds = one_hot(labels.target).argmax(axis=1) if classes else labels.rows
+    fold = random_folds(kinds, n_parts, seed, classes)
+    return Folds(labels, (np.flatnonzero(fold > 0),), (np.flatnonzero(fold == 0),), evaluation)
+
+
+def split_in_time(labels: Labels, time: Array, n_blocks: int, share: float) -> Folds:
+    """Return blocks of the latest labels, each predicted from those before it.
+
+    ``share`` of the labels are in the blocks. Labels of one time are in one block.
+    """
+    order = np.argsort(time, kind="stable")
+    first = round((1.0 - share) * labels.size)
+    cuts = np.linspace(first, labels.size, n_blocks + 1).round().astype(int)[:-1]
+    starts = np.unique(time[order][np.clip(cuts, 0, labels.size - 1)])
+    block = np.searchsorted(starts, time, side="right") - 1  # −1 before the first
+    numbers = [k for k in range(starts.size) if (block < k).any()]
+    training = tuple(np.flatnonzero(block < k) for k in numbers)
+    held_out = tuple(np.flatnonzero(block == k) for k in numbers)
+    return Folds(labels, training, held_out)

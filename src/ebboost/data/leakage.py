@@ -1,16 +1,24 @@
 """Signs of target leakage: columns that explain the labels, edges within classes."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import sparse
 from scipy.stats import spearmanr
 
-from ebboost.data.types import Array, IntArray
+from ebboost._common import Array, IntArray, warn_caller
+from ebboost.data.labels import Labels, one_hot
+from ebboost.data.table import Table
 from ebboost.graph import Graph
 
 MIN_ROWS = 30  # fewest labels, rows to predict or nodes with neighbours for a statistic
 COPY = 0.99  # share of the variation of the labels that one column explains alone
 SAME_CLASS = 0.995  # share of edges within a class, of MIN_EDGES or more
 MIN_EDGES = 50
+# Fewest labels for a warning, labels that are looked at, and columns: those that trees use most.
+MIN_LABELS = 300
+MAX_LABELS = 2_000
+MAX_COLUMNS = 100
 
 
 def explained_share(column: Array, labels: Array, categorical: bool, classes: bool) -> float:
@@ -56,3 +64,36 @@ def within_classes(graph: Graph, nodes: IntArray, classes: Array) -> bool:
     if source.size < MIN_EDGES or np.ptp(classes) == 0:
         return False
     return bool((classes[source] == classes[target]).mean() > SAME_CLASS)
+
+
+def warn_of_leakage(
+    labels: Labels,
+    table: Table | None,
+    graph: Graph | None,
+    classes: bool,
+    importances: Callable[[], Array],
+) -> None:
+    """Warn if columns, or the edges, nearly copy y, whatever the model made of them."""
+    if table is None or labels.size < MIN_LABELS:
+        return
+    rows, target = labels.rows[:MAX_LABELS], labels.target[:MAX_LABELS]
+    y = one_hot(target).argmax(axis=1).astype(float) if classes else target[:, 0]
+    if classes and graph is not None and within_classes(graph, rows, y):
+        warn_caller(
+            "Edges connect rows of the same class only: if they were built from y, this is target "
+            "leakage."
+        )
+    if table.is_sparse:
+        return
+    columns = np.arange(len(table.names))
+    if columns.size > MAX_COLUMNS:
+        columns = np.argsort(-importances(), kind="stable")[:MAX_COLUMNS]
+    values = table.values[rows]
+    copies = [
+        repr(table.names[column])
+        for column in sorted(columns.tolist())
+        if explained_share(values[:, column], y, column in table.categorical, classes) >= COPY
+    ]
+    if copies:
+        others = f", and so do {', '.join(copies[1:5])}" if copies[1:] else ""
+        warn_caller(f"Column {copies[0]} of X nearly copies y{others}: check for target leakage.")

@@ -1,10 +1,11 @@
-"""Conversion of dataframes, arrays, sparse matrices and Parquet files to a :class:`Table`.
+"""Conversion of dataframes, arrays and sparse matrices to a :class:`Table`.
 
 Text and category columns become codes (a missing or unseen category is NaN), dates days since 1970.
 A column must have at prediction the type that it had at fit.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from numbers import Integral
@@ -12,17 +13,21 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from ebboost.data.parquet import ParquetMatrix, ParquetTable
+from ebboost._common import Array, TableLike
 from ebboost.data.table import MAX_VALUE, Table
-from ebboost.data.types import AnyArray, Array, IntArray, TableLike
 from ebboost.graph.ids import is_missing
 
 Column = nw.Series[Any] | NDArray[Any]
 MICROSECONDS_PER_DAY = 86_400e6
+MAX_INTEGER = 2**53  # double precision cannot tell larger ones apart
+# Sparse tables up to these sizes, 256 MB, are dense ones.
+MAX_DENSE_COLUMNS = 128
+MAX_DENSE_ENTRIES = 1 << 25
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class TableReader:
@@ -46,7 +51,8 @@ class TableReader:
 
     def fit(self, X: TableLike) -> Table:
         """Learn the columns of ``X`` and read it."""
-        columns = _dataframe_columns(X.empty if isinstance(X, ParquetTable) else X)
+        X = dense_if_narrow(X)
+        columns = _dataframe_columns(X)
         self.is_sparse = bool(sparse.issparse(X))
         if columns is None:
             X = _as_array(X)
@@ -58,11 +64,10 @@ class TableReader:
             self.categories = {p: _categories(values[:, p], p) for p in sorted(listed)}
             return self._read_array(X)
         self.names = tuple(columns)
+        for name in self.names:
+            _check_text(name, "X, a column name,")
         listed = self._listed_categories()
         coded = [p for p, c in enumerate(columns.values()) if p in listed or _is_text(c)]
-        if isinstance(X, ParquetTable):
-            self.categories = _categories_on_disk(X, coded)
-            return self._read_parquet(X)
         self.categories = {p: _categories(columns[name := self.names[p]], name) for p in coded}
         types = [column.dtype for column in columns.values()]
         self.dates = tuple(p for p, kind in enumerate(types) if kind in (nw.Datetime, nw.Date))
@@ -70,34 +75,34 @@ class TableReader:
 
     def read(self, X: TableLike) -> Table:
         """Read a table with the same columns; it is sparse if and only if that of ``fit`` was."""
-        if isinstance(X, ParquetTable):
-            self._check_names(X.names)
-            if self.is_sparse:
-                raise ValueError("X is a ParquetTable, at fit it was sparse: pass a sparse matrix.")
-            return self._read_parquet(X)
+        X = dense_if_narrow(X)
         columns = _dataframe_columns(X)
         if columns is None:
             table = self._read_array(_as_array(X))
         else:
-            self._check_names(tuple(columns))
-            table = self._read_columns(columns)
+            table = self._read_columns(self._in_order(columns))
+        if len(table.names) != len(self.names):
+            raise ValueError(f"X has {len(table.names)} columns, at fit it had {len(self.names)}.")
         if table.is_sparse == self.is_sparse:
             return table
         # Tree libraries treat absent entries of a sparse matrix differently.
         values = sparse.csr_array(table.values) if self.is_sparse else table.values.toarray()
         return replace(table, values=values)
 
-    def _check_names(self, names: tuple[str, ...]) -> None:
-        """Compare column names, which scikit-learn does only where all of them are text."""
-        if names == self.names or len(names) != len(self.names):
-            return
-        numbers = tuple(map(str, range(len(names))))
-        unnamed = self.names == _default_names(len(names)) or names == numbers
-        if set(names) == set(self.names) or not unnamed:
-            pairs = enumerate(zip(names, self.names, strict=True))
-            i = next(i for i, (name, fitted) in pairs if name != fitted)
-            problem = f"X, column {i} is {names[i]!r} and was {self.names[i]!r} at fit"
-            raise ValueError(f"{problem}: pass the same columns in the same order.")
+    def _in_order(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """The columns in the order of the fit: by their names where both tables have names."""
+        if tuple(columns) == self.names:
+            return columns
+        numbers = tuple(map(str, range(len(columns))))
+        if self.names == _default_names(len(self.names)) or tuple(columns) == numbers:
+            return columns
+        missing = [name for name in self.names if name not in columns]
+        unknown = [name for name in columns if name not in self.names]
+        if missing or unknown:
+            parts = [f"lacks the column {name!r}" for name in missing[:1]]
+            parts += [f"has the column {name!r}, which the fit had not" for name in unknown[:1]]
+            raise ValueError(f"X {' and '.join(parts)}: pass the columns of the fit.")
+        return {name: columns[name] for name in self.names}
 
     def _listed_categories(self) -> set[int]:
         """Return the positions of the columns in ``categorical``."""
@@ -127,6 +132,9 @@ class TableReader:
             X = np.asarray(X)
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
+        entries = X.data if sparse.issparse(X) else X
+        if isinstance(entries, np.ndarray):
+            check_integers(entries, "X")
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
         try:
             values = check_array(X, ensure_all_finite=False, **options)
@@ -156,43 +164,67 @@ class TableReader:
         more: dict[str, Any] = {"categories": self.categories, "dates": self.dates}
         return Table(values, tuple(columns), categorical, origin, **more)
 
-    def _read_parquet(self, X: ParquetTable) -> Table:
-        if not X.shape[0] or not X.shape[1]:
-            raise ValueError(f"{X!r} is empty: a table needs a row and a column.")
-        values = ParquetMatrix(X, self._read_block)
-        origin = tuple(range(X.shape[1]))
-        categorical = tuple(sorted(self.categories))
-        return Table(values, X.names, categorical, origin, categories=self.categories)
 
-    def _read_block(self, block: TableLike) -> Array:
-        return self._read_columns(_dataframe_columns(block) or {}).values
+def dense_if_narrow(X: TableLike) -> TableLike:
+    """Return a sparse matrix of few columns as an array: its zeros are numbers as any others.
+
+    Wide ones, such as words of texts, stay sparse and are learned from in other ways.
+    """
+    if not sparse.issparse(X) or X.ndim != 2:
+        return X
+    is_small = X.shape[0] * X.shape[1] <= MAX_DENSE_ENTRIES
+    return X.toarray() if X.shape[1] <= MAX_DENSE_COLUMNS and is_small else X
+
+
+def check_real(values: Any, name: str) -> None:
+    """Raise ValueError for complex numbers, whose imaginary part would be dropped."""
+    kind = getattr(values, "dtype", None)
+    is_complex = isinstance(values, (list, tuple)) and any(
+        isinstance(one, complex) for one in values
+    )
+    if is_complex or getattr(kind, "kind", "") == "c":
+        raise ValueError(f"{name} holds complex numbers: pass their real part, or their modulus.")
+
+
+def check_integers(values: Any, name: str) -> None:
+    """Raise ValueError for integers that double precision would round."""
+    if values.dtype.kind == "O":
+        # Larger ones are out of range, and rejected as such.
+        large = [
+            isinstance(value, int) and MAX_INTEGER < abs(value) < 10**37 for value in values.ravel()
+        ]
+        is_large = np.array(large, dtype=bool).reshape(values.shape)
+    elif values.dtype.kind in "iu":
+        smallest = values.min(initial=0)
+        if values.max(initial=0) <= MAX_INTEGER and smallest >= -MAX_INTEGER:
+            return
+        is_large = (values > MAX_INTEGER) | (values < -MAX_INTEGER)
+    else:
+        return
+    if is_large.any():
+        row, *column = np.argwhere(is_large)[0].tolist()
+        where = f"row {row}" + "".join(f", column {number}" for number in column)
+        raise ValueError(
+            f"{name} holds integers beyond 2**53, such as {values[is_large][0]} ({where}), which "
+            "double precision cannot tell apart. Pass ids as text, times as datetimes, or leave "
+            "them out."
+        )
 
 
 def count_rows(X: TableLike) -> int | None:
     """Return the number of rows of a table, or None if it is not one that has a shape."""
-    is_matrix = isinstance(X, (np.ndarray, ParquetTable)) or sparse.issparse(X)
+    is_matrix = isinstance(X, np.ndarray) or sparse.issparse(X)
     has_shape = is_matrix or nw.dependencies.is_into_dataframe(X)
     return int(X.shape[0]) if has_shape and len(X.shape) == 2 else None
 
 
-def group_column(X: TableLike, groups: ArrayLike | None) -> Any:
-    """Return the group of each row: a column of ``X`` by its name, or as it was passed."""
-    if not isinstance(groups, str):
-        return groups
-    columns = None if isinstance(X, ParquetTable) else _dataframe_columns(X)
-    if columns is None or groups not in columns:
+def column_of(X: TableLike, name: str, argument: str) -> Any:
+    """Return the values of a column of ``X``, which an argument names."""
+    columns = _dataframe_columns(X)
+    if columns is None or name not in columns:
         names = [] if columns is None else list(columns)
-        raise ValueError(f"groups={groups!r} is not a column of X; there are {names}.")
-    return columns[groups].to_list()
-
-
-def rows_of(X: TableLike, rows: IntArray) -> Any:
-    """Return some rows of a table in its own type; of Parquet files, as a pyarrow table."""
-    if isinstance(X, ParquetTable):
-        return X.take(rows)
-    if nw.dependencies.is_into_dataframe(X):
-        return nw.from_native(X, eager_only=True)[rows].to_native()
-    return sparse.csr_array(X)[rows] if sparse.issparse(X) else X[rows]
+        raise ValueError(f"{argument}={name!r} is not a column of X; there are {names}.")
+    return columns[name].to_list()
 
 
 def _dataframe_columns(X: TableLike) -> dict[str, nw.Series[Any]] | None:
@@ -216,7 +248,7 @@ def _as_array(X: TableLike) -> Any:
     """Return lists as an array of objects; missing entries of such an array become NaN."""
     first = X[0] if isinstance(X, list) and X else X
     if first is None or isinstance(first, (str, bytes, Mapping)):
-        text = "X must be a table: an array, a sparse matrix, a dataframe or an eb.ParquetTable"
+        text = "X must be a table: an array, a sparse matrix or a dataframe"
         raise TypeError(f"{text}, got {None if X is None else type(first).__name__}.")
     if isinstance(X, (list, tuple)):
         try:
@@ -230,7 +262,7 @@ def _as_array(X: TableLike) -> Any:
     return X
 
 
-def _check_range(values: AnyArray, names: Sequence[object]) -> None:
+def _check_range(values: Any, names: Sequence[object]) -> None:
     """Raise ValueError for a value that is infinite or beyond single precision."""
     entries = values.data if sparse.issparse(values) else values
     # Two passes that allocate no array: tables may be large.
@@ -274,21 +306,32 @@ def _categories(column: Column, name: object) -> list[Any]:
     if not isinstance(column, np.ndarray) and not _holds_objects(column):
         column = column.unique()
     categories = {value for value in set(_as_list(column)) if not is_missing(value)}
+    for value in categories:
+        _check_text(value, f"X, column {name!r}")
     if len({isinstance(value, str) for value in categories}) > 1:
         problem = f"X, column {name!r}: the categories mix text and numbers"
         raise ValueError(f"{problem}. Convert all of them to text.")
-    return sorted(categories)
+    return sort_categories(categories)
 
 
-def _categories_on_disk(X: ParquetTable, coded: list[int]) -> dict[int, list[Any]]:
-    """Return the sorted categories of some columns of Parquet files."""
-    categories: dict[int, set[Any]] = {position: set() for position in coded}
-    for block in X.blocks([X.names[position] for position in coded]) if coded else ():
-        for position, values in categories.items():
-            name = X.names[position]
-            column = nw.from_native(block.column(name), series_only=True)
-            values.update(_categories(column.unique(), name))
-    return {position: sorted(values) for position, values in categories.items()}
+def _check_text(value: object, where: str) -> None:
+    """Raise ValueError for text that no file can hold."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        problem = f"{where} has text that is not valid Unicode (a lone surrogate), {value!r}"
+        raise ValueError(f"{problem}: replace it, or read the file with its encoding.") from None
+
+
+def sort_categories(categories: Iterable[Any]) -> list[Any]:
+    """Return categories in order; text that is whole numbers in that of these numbers.
+
+    A column of codes is the same as integers and as text.
+    """
+    values = list(categories)
+    if values and all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in values):
+        return sorted(values, key=lambda text: (int(text), text))
+    return sorted(values)
 
 
 def _codes(column: Column, categories: list[Any], name: str) -> Array:
@@ -324,6 +367,10 @@ def _numbers(column: Column, name: str) -> Array:
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
     native = column.to_native()
+    if column.dtype.is_integer():
+        known = column.drop_nulls()
+        if not -MAX_INTEGER <= known.min() <= known.max() <= MAX_INTEGER:
+            check_integers(np.array(column.to_list(), dtype=object), f"X, column {name!r}")
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         try:
             return column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
@@ -344,6 +391,7 @@ def _numbers(column: Column, name: str) -> Array:
 
 
 def _numbers_from_list(values: list[Any], name: str) -> Array:
+    check_integers(np.fromiter(values, object, len(values)), f"X, column {name!r}")
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -9,20 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ebboost.data.types import AnyArray, TableLike
-from ebboost.data.warn import warn_caller
 from ebboost.graph._edges import (
     DISTANCE_NAMES,
     WEIGHT_NAMES,
     Weights,
-    directed_adjacency,
+    one_way_matrix,
     distance_weights,
     edge_columns,
     edge_weights,
     node_positions,
 )
-from ebboost.graph.graphml import integer_ids, read_graphml
-from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, is_default, lookup
+from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, is_default, lookup, positions_of
+from ebboost._common import TableLike, warn_caller
 
 
 class Conversion(NamedTuple):
@@ -49,7 +48,7 @@ def from_edges(
         n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
     n_nodes = check_n_nodes(n_nodes)
     weights = None if weight is None else edge_weights(weight, src.size)
-    return Conversion(directed_adjacency(src, dst, weights, n_nodes))
+    return Conversion(one_way_matrix(src, dst, weights, n_nodes))
 
 
 def check_n_nodes(n_nodes: int) -> int:
@@ -59,7 +58,7 @@ def check_n_nodes(n_nodes: int) -> int:
     return int(n_nodes)
 
 
-def from_matrix(matrix: AnyArray) -> Conversion:
+def from_matrix(matrix: Any) -> Conversion:
     """Convert a sparse or dense adjacency matrix."""
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
@@ -88,6 +87,7 @@ def from_dataframe(
     weight: str | None,
     distance: str | None,
     node_id: str | None,
+    drop_unknown: bool,
 ) -> Conversion:
     """Convert a dataframe of edges between nodes with ids."""
     table = _eager(edges, "edges")
@@ -120,6 +120,10 @@ def from_dataframe(
         ids = as_id_array(node_table.get_column(column).to_numpy(), f"nodes[{column!r}]")
     else:
         ids = as_id_array(nodes, "nodes")
+    if drop_unknown:
+        known = np.all([positions_of(ids, end) >= 0 for end in ends.values()], axis=0)
+        ends = {name: end[known] for name, end in ends.items()}
+        weights = None if weights is None else weights[known]
     return _from_ids(ids, ids, ends, weights)
 
 
@@ -156,7 +160,7 @@ def from_igraph(graph: Any, weight: str | None) -> Conversion:
     ends = np.asarray(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
     values = graph.es[weight] if weight in graph.es.attributes() else None
     weights = None if values is None else edge_weights(values, len(ends))
-    one_way = directed_adjacency(ends[:, 0], ends[:, 1], weights, check_n_nodes(graph.vcount()))
+    one_way = one_way_matrix(ends[:, 0], ends[:, 1], weights, check_n_nodes(graph.vcount()))
     ids = None
     if "name" in graph.vs.attributes():
         ids = as_id_array(graph.vs["name"], "graph.vs['name']")
@@ -164,22 +168,42 @@ def from_igraph(graph: Any, weight: str | None) -> Conversion:
     return Conversion(one_way, graph.is_directed(), ids)
 
 
+def from_parquet(
+    path: str | os.PathLike[str],
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    n_nodes: int | None,
+) -> Conversion:
+    """Convert an edge list of positions in Parquet files."""
+    parquet = import_module("pyarrow.parquet")
+    names = parquet.ParquetDataset(path).schema.names
+    ends = edge_columns(names, source, target, weight, os.fspath(path))
+    columns = [*ends, *([] if weight is None else [weight])]
+    table = parquet.read_table(path, columns=columns)
+    values = [table[name].to_numpy() for name in columns]
+    return from_edges(*values[:2], values[2] if weight else None, n_nodes)
+
+
 def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conversion:
     """Convert a GraphML file; ids in it are text."""
-    file = read_graphml(path, weight)
-    if nodes is None:
-        numbers = integer_ids(file.nodes)
-        ids = file.nodes if numbers is None else np.sort(numbers)
-    else:
-        ids = as_id_array(nodes, "nodes")
-    as_text = np.asarray([str(value) for value in ids.tolist()], dtype=object)
-    ends = {"edge source": file.source, "edge target": file.target}
+    networkx = import_module("networkx")
     try:
-        weights = None if file.weight is None else edge_weights(file.weight, file.source.size)
-        lookup(as_text, file.nodes, "node", "Add it to nodes, or remove it from the file.")
-        return _from_ids(ids, as_text, ends, weights, file.directed)
+        graph = networkx.read_graphml(path)
+    except Exception as error:  # of the XML parser, or of networkx
+        raise ValueError(f"{os.fspath(path)} cannot be read as GraphML: {error}") from None
+    texts = list(graph.nodes)
+    if nodes is None:
+        is_number = all(text.isdecimal() and str(int(text)) == text for text in texts)
+        nodes = sorted(map(int, texts)) if is_number else texts
+    ids = as_id_array(nodes, "nodes")
+    as_text = np.asarray([str(value) for value in ids.tolist()], dtype=object)
+    try:
+        lookup(as_text, as_id_array(texts, "node"), "node", "Add it to nodes, or drop it.")
+        own = from_networkx(graph, weight, as_text)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
+    return own._replace(node_ids=None if is_default(ids) else ids)
 
 
 def from_pyg(data: Any) -> Conversion:
@@ -211,7 +235,7 @@ def _from_ids(
         raise ValueError("nodes is empty: a graph needs at least one node.")
     check_unique_ids(ids)
     source, target = (lookup(spelled, end, name) for name, end in ends.items())
-    one_way = directed_adjacency(source, target, weights, ids.size)
+    one_way = one_way_matrix(source, target, weights, ids.size)
     return Conversion(one_way, directed, None if is_default(ids) else ids)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ebboost.data.types import IntArray
+from ebboost._common import IntArray
 
 Weights = NDArray[np.float64]
 # Columns of edges that are taken as weights or as distances on the command line, in small letters.
@@ -51,7 +51,7 @@ def edge_weights(weight: ArrayLike, n_edges: int) -> Weights:
         problem = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
         raise ValueError(
             f"weight is {problem} at row {invalid[0]} ({value}): weights must be finite and not "
-            "negative. Drop that edge; for edges between dissimilar nodes see Graph.mix."
+            "negative. Drop that edge, or correct its weight."
         )
     return weights
 
@@ -64,7 +64,7 @@ def distance_weights(distances: ArrayLike) -> Weights:
     return 1.0 / (1.0 + distance / scale)
 
 
-def directed_adjacency(
+def one_way_matrix(
     source: IntArray, target: IntArray, weight: Weights | None, n_nodes: int
 ) -> sparse.csr_array:
     """Return an edge list as a matrix without self-loops, row source and column target.

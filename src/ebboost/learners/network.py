@@ -2,69 +2,49 @@
 
 Columns are transformed to normal scores, categories to indicators. Each round draws units
 max(0, a·x + b) of up to three columns, keeps those that correlate most with the gradient, and
-solves a ridge regression for their weights, so that a round takes a few matrix products. The
-Shapley values of a unit of three columns are exact sums of eight terms.
+solves a ridge regression for their weights, so that a round takes a few matrix products.
 """
 
 import io
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
-from dataclasses import replace
+from dataclasses import dataclass
+from itertools import combinations
 from numbers import Integral, Real
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve
+from scipy.linalg.blas import ssyrk
+from scipy.special import ndtri
 
-from ebboost.data.archive import parse_npy
-from ebboost.data.sharded import (
-    ShardedArray,
-    of_first_worker,
-    shard_like,
-    sorted_statistics,
-    sum_over_workers,
-    total_rows,
-)
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
-from ebboost.data.types import Array, BoolArray, IntArray
-from ebboost.learners.base import Ensemble, Learner, TreeGrower, newton_target
-from ebboost.learners.units import (
-    KNOTS,
-    MISSING,
-    NUMBER,
-    UNIT_COLUMNS,
-    Float32,
-    Scaling,
-    Units,
-    blocks,
-    shapley_values,
-)
+from ebboost.learners.base import Binned, Ensemble, Grower, Learner, newton_target
 
-# Share of the rows beyond those with labels, above which an input is constant there, as trees are.
-# Units go on beyond the last label and forecast a trend: RMSE of Lucas in 1995 and 1996 from labels
-# before .553, constant .341 (trees .328); of later sales of King County .162 and .158.
-BEYOND = 0.05
+Float32 = NDArray[np.float32]
+INPUTS = 3  # of a unit, at most
+MAX_LEVELS = 20  # of a category that have an indicator
+MIN_LEVEL_ROWS = 10
+KNOTS = 65  # of the normal scores of a column, at its quantiles
+ROUNDING = 1e-6  # relative error of values that count as equal
+OUTERMOST = 0.002  # rank beyond which normal scores are constant
+NUMBER = -1  # in place of a level
+MISSING = -2
 START_ROWS = 512  # at which units may begin
 # Units drawn for each that is kept, and rows at which they are compared. Inputs of kept units are
-# drawn more often: by a share of the draws, and a moving average over rounds. RMSE at validation
-# nodes (three seeds, two splits) with one, with four units, and four of such inputs: King County
-# .1521, .1521, .1524, County 1.140, 1.141, 1.137, House .4634, .4636, .4594, twitch 1.094, 1.093,
-# 1.090, elect80 .0555, .0556, .0554, Lucas .305, .282, .272, 20 000 simulated points .337, .333,
-# .333, in fewer rounds.
+# drawn more often: by a share of the draws, and a moving average over rounds.
 DRAWS = 4
 COMPARED_ROWS = 1_000
 GUIDED_SHARE = 0.5
 MEMORY = 0.9
-TIE = 1e-6
 IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 
 
 class RandomNetwork(Learner):
     """Random ReLU units whose weights are found by ridge regression, anew each round.
 
-    Its functions are smooth where those of trees are piecewise constant. The default averages
-    models of it with models of trees if that lowers the error at held-out labels.
+    Its functions are smooth where those of trees are piecewise constant.
 
     Parameters
     ----------
@@ -79,11 +59,7 @@ class RandomNetwork(Learner):
     >>> X, y, graph, splits = eb.datasets.load_elect80()
     >>> train = splits[0]["train"]
     >>> model = eb.EBBSRegressor(
-    ...     learner=eb.RandomNetwork(),
-    ...     learning_rate=0.3,
-    ...     smoothing=None,
-    ...     labels="field",
-    ...     random_state=0,
+    ...     learner=eb.RandomNetwork(), smoothing=None, labels="field", random_state=0
     ... )
     >>> _ = model.fit(X, y[train], nodes=train, graph=graph)
     >>> bool(model.score(X, y, nodes=splits[0]["test"]) > 0.7)
@@ -97,10 +73,8 @@ class RandomNetwork(Learner):
         self.n_units = n_units
         self.ridge = ridge
 
-    def start(
-        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
-    ) -> "NetworkGrower":
-        """Transform the columns; see :meth:`Learner.start`."""
+    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "NetworkBinned":
+        """Transform the columns; see :meth:`Learner.bin`."""
         self.check(device)
         if table.is_sparse:
             raise ValueError("learner='network' needs a table that is not sparse: use 'lightgbm'.")
@@ -108,331 +82,364 @@ class RandomNetwork(Learner):
             raise ValueError(f"n_units must be a positive integer, got {self.n_units!r}.")
         if not (isinstance(self.ridge, Real) and self.ridge > 0.0):
             raise ValueError(f"ridge must be a positive number, got {self.ridge!r}.")
-        scaling = Scaling.fit(table)
-        rows = shard_like(scaling.transform(table.values), table.values)
-        return NetworkGrower(self, scaling, rows, (n_outputs, len(table.names)), seed)
+        return NetworkBinned(self, table, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "NetworkEnsemble":
         """Return the units in a model file; see :meth:`Learner.load`."""
-        arrays = {}
-        own = ("weights", "importance")
-        for name in (*Scaling.__dataclass_fields__, *Units.__dataclass_fields__, *own):
-            arrays[name] = parse_npy(files[f"network-{name}.npy"])
-        scaling = Scaling(*(arrays[name] for name in Scaling.__dataclass_fields__))
-        units = Units(*(arrays[name] for name in Units.__dataclass_fields__))
-        return NetworkEnsemble(scaling, units, arrays["weights"], arrays["importance"])
+
+        def read(name: str) -> NDArray[Any]:
+            return np.load(io.BytesIO(files[f"network-{name}.npy"]), allow_pickle=False)
+
+        scaling = Scaling(*map(read, Scaling.__dataclass_fields__))
+        units = Units(*map(read, Units.__dataclass_fields__))
+        rest = (read("weights"), read("sample"), int(read("n_columns")))
+        return NetworkEnsemble(scaling, units, *rest)
 
 
-def regression_gains(
-    units: Units, columns: Float32, target: Array, weight: Array, like: Array
-) -> Array:
-    """Decrease of the weighted squared error by a regression on each unit alone, with a bias.
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Inputs of the units: normal scores of columns, and indicators of levels and missing values.
 
-    Those of all workers if ``like`` is sharded.
+    ``source`` is the column of each input, ``level`` its category, NUMBER or MISSING.
     """
-    targets = np.ascontiguousarray((weight[:, None] * target).T)
-    totals = np.array([weight.sum(), 0.0, *targets.sum(axis=1)])
-    sums = np.column_stack([units.sums(columns, weight, targets), totals])
-    sums = of_first_worker(sum_over_workers(sums, like), like)
-    total = max(sums[0, -1], 1e-300)
-    mean = sums[0, :-1] / total
-    square = sums[1, :-1]
-    variance = square - total * mean**2
-    covariances = sums[2:, :-1] - sums[2:, -1:] * mean
-    gains = (covariances**2).sum(axis=0)
-    is_constant = variance <= 1e-12 * square  # beyond the precision of the sums
-    return np.where(is_constant, 0.0, gains / np.where(is_constant, 1.0, variance))
+
+    source: IntArray
+    level: IntArray
+    knots: Array
+    scores: Array
+
+    @classmethod
+    def fit(cls, table: Table) -> "Scaling":
+        """Return the inputs of a table; columns of one value have none."""
+        nothing = np.zeros(KNOTS)
+        inputs: list[tuple[int, int, Array, Array]] = []
+        for column in range(len(table.names)):
+            values = np.asarray(table.values[:, column], dtype=np.float64)
+            known = values[~np.isnan(values)]
+            if column in table.categorical:
+                levels, counts = np.unique(known, return_counts=True)
+                for place in np.argsort(-counts, kind="stable")[:MAX_LEVELS]:
+                    if MIN_LEVEL_ROWS <= counts[place] < table.n_rows:
+                        inputs.append((column, int(levels[place]), nothing, nothing))
+            elif known.size and known.min() < known.max():
+                inputs.append((column, NUMBER, *_normal_scores(known)))
+            if MIN_LEVEL_ROWS <= table.n_rows - known.size < table.n_rows:
+                inputs.append((column, MISSING, nothing, nothing))
+        empty = np.zeros((0, KNOTS))
+        return cls(
+            np.array([one[0] for one in inputs], dtype=np.int64),
+            np.array([one[1] for one in inputs], dtype=np.int64),
+            np.array([one[2] for one in inputs]) if inputs else empty,
+            np.array([one[3] for one in inputs]) if inputs else empty,
+        )
+
+    def transform(self, values: Any) -> Float32:
+        """Return the inputs of rows as columns of shape (n_inputs, n), 0 for missing numbers."""
+        result = np.empty((self.source.size, len(values)), dtype=np.float32)
+        for number, (column, level) in enumerate(zip(self.source, self.level, strict=True)):
+            own = np.asarray(values[:, column], dtype=np.float64)
+            if level == NUMBER:
+                scores = np.interp(own, self.knots[number], self.scores[number])
+                result[number] = np.where(np.isnan(own), 0.0, scores)
+            else:
+                result[number] = np.isnan(own) if level == MISSING else own == level
+        return result
+
+    def equals(self, other: "Scaling") -> bool:
+        """Whether both have the same inputs."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(np.array_equal(*pair) for pair in pairs)
 
 
-def _along(rows: Array) -> Array:
-    """Positions of rows along a random direction: the same whatever their order or worker."""
-    return np.asarray(rows) @ np.random.default_rng(0).normal(size=rows.shape[1])
+def _normal_scores(known: Array) -> tuple[Array, Array]:
+    """Quantiles of a column, the last repeated, and the normal scores of their ranks.
+
+    Values that are equal but for rounding, such as those of a spectral embedding at nodes of the
+    same degree, count as one: their ranks would be noise.
+    """
+    known = np.sort(known)
+    places = np.rint(np.linspace(0.0, 1.0, KNOTS) * (known.size - 1)).astype(np.int64)
+    points = np.unique(known[places])
+    width = ROUNDING * (np.abs(points) + 0.1 * np.median(np.abs(points)))
+    is_new = np.append(True, np.diff(points) > width[1:])
+    points, width = points[is_new], width[is_new]
+    below = np.searchsorted(known, points - width, "left")
+    up_to = np.searchsorted(known, points + width, "right")
+    ranks = (below + up_to) / (2.0 * known.size)
+    scores = ndtri(np.clip(ranks, OUTERMOST, 1.0 - OUTERMOST))
+    padding = (0, KNOTS - points.size)
+    return np.pad(points, padding, "edge"), np.pad(scores, padding, "edge")
 
 
-def _spread_rows(rows: Array) -> Array:
-    """Rows at equal distances by rank along a random direction, whatever their order or worker."""
-    local = np.asarray(rows)
-    along = _along(rows)
-    order = np.argsort(along, kind="stable")
-    n_rows = total_rows(rows)
-    ranks = np.linspace(0, n_rows - 1, min(n_rows, START_ROWS)).round().astype(np.int64)
-    if not isinstance(rows, ShardedArray):
-        return local[order[ranks]]
-    values = sorted_statistics([along[order]], [ranks + 1], rows)[0]
-    # A row of one worker in most cases; rows at the same place are equal, and so is their mean.
-    position = np.searchsorted(along[order], values)
-    is_present = np.append(along[order], np.nan)[position] == values
-    picked = np.zeros((ranks.size, local.shape[1] + 1))
-    picked[is_present] = np.column_stack([local, np.ones(len(local))])[order[position[is_present]]]
-    picked = sum_over_workers(picked, rows)
-    return picked[:, :-1] / picked[:, -1:]
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Units of some rounds: the inputs of each, its coefficients and bias; weights with bias last.
+
+    A round with K units has K rows of the first three arrays, and K + 1 of ``outputs``.
+    """
+
+    inputs: IntArray
+    coefficients: Float32
+    biases: Float32
+    outputs: Float32
+
+    def hidden(self, columns: Float32) -> Float32:
+        """Return the values of the units at columns of inputs, a row each; the last row is 1."""
+        used, place = np.unique(self.inputs, return_inverse=True)
+        n_units = len(self.inputs)
+        directions = np.zeros((n_units, used.size), dtype=np.float32)
+        for position in range(INPUTS):
+            where = (np.arange(n_units), place.reshape(-1, INPUTS)[:, position])
+            directions[where] += self.coefficients[:, position]
+        result = np.empty((n_units + 1, columns.shape[1]), dtype=np.float32)
+        own = columns if used.size == len(columns) else columns[used]
+        np.matmul(directions, own, out=result[:-1])
+        result[:-1] += self.biases[:, None]
+        np.maximum(result[:-1], 0.0, out=result[:-1])
+        result[-1] = 1.0
+        return result
+
+    def take(self, chosen: Any, outputs: Float32) -> "Units":
+        """Return some of the units with other weights."""
+        return Units(self.inputs[chosen], self.coefficients[chosen], self.biases[chosen], outputs)
+
+    def round(self, number: int, n_units: int) -> "Units":
+        """Return the units of one round."""
+        own = slice(number * n_units, (number + 1) * n_units)
+        weights = slice(number * (n_units + 1), (number + 1) * (n_units + 1))
+        return self.take(own, self.outputs[weights])
+
+    @staticmethod
+    def concat(parts: "Sequence[Units]") -> "Units":
+        """Return the units of several rounds as one."""
+        names = Units.__dataclass_fields__
+        return Units(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
-class TrainingRows(NamedTuple):
-    """Rows with curvature, their inputs, and the parts in which drawn units are compared."""
+class NetworkBinned(Binned):
+    """Inputs of a table, and the rows at which units may begin."""
 
-    is_used: BoolArray
-    positions: IntArray  # of the rows, part by part
-    columns: Float32  # of their inputs
-    starts: IntArray  # of the parts
+    def __init__(self, learner: RandomNetwork, table: Table, n_outputs: int) -> None:
+        self.learner = learner
+        self.scaling = Scaling.fit(table)
+        self.columns = self.scaling.transform(table.values)
+        self.shape = (table.n_rows, n_outputs)
+        self.n_columns = len(table.names)
+        # At equal distances along a random direction, so that the order of rows does not matter.
+        inputs = len(self.columns)
+        self.along = np.random.default_rng(0).normal(size=inputs) @ self.columns
+        order = np.argsort(self.along, kind="stable")
+        places = np.linspace(0, table.n_rows - 1, min(table.n_rows, START_ROWS)).round()
+        self.starts = self.columns[:, order[places.astype(np.int64)]].T
 
-    def part(self, number: int) -> slice:
-        """Return the rows of a part; after the last comes the first."""
-        first = number % (self.starts.size - 1)
-        return slice(*self.starts[first : first + 2].tolist())
+    def grower(self, seed: int) -> "NetworkGrower":
+        """Return a network without units; see :meth:`Binned.grower`."""
+        return NetworkGrower(self, seed)
 
 
-class NetworkGrower(TreeGrower):
-    """Inputs of a table and the units drawn so far."""
+class NetworkGrower(Grower):
+    """The units drawn so far."""
 
-    def __init__(
-        self,
-        learner: RandomNetwork,
-        scaling: Scaling,
-        rows: Array,
-        sizes: tuple[int, int],
-        seed: int,
-        starts: Array | None = None,
-    ) -> None:
-        self._learner = learner
-        self._scaling = scaling
-        self._rows = rows
-        self._sizes = sizes  # numbers of outputs and of columns
-        self._shape = (len(rows), sizes[0])
+    def __init__(self, binned: NetworkBinned, seed: int) -> None:
+        self._binned = binned
         self._random = np.random.default_rng(seed)
-        self._starts = _spread_rows(rows) if starts is None else starts
-        self._shared = (scaling, rows, self._starts)  # with growers for other labels
         self._rounds: list[Units] = []
-        self._input_shares = np.zeros(rows.shape[1])  # of the gains of units that were kept
-        self._used: TrainingRows | None = None
-        self._limits: Array | None = None  # least and greatest inputs, once they are known
-
-    def on_rows(self, rows: IntArray) -> "NetworkGrower":
-        """Return a grower on some rows; see :meth:`TreeGrower.on_rows`."""
-        other = copy(self)
-        other._rows = np.asfortranarray(self._shared[1][rows])
-        other._shape = (rows.size, self._shape[1])
-        other._random = deepcopy(self._random)
-        other._rounds = []
-        return other
-
-    def _limit(self, limits: Array) -> None:
-        """Make inputs constant beyond limits of them."""
-        self._limits = limits
-        if np.isfinite(limits).any():
-            scaling, _, starts = self._shared
-            self._scaling = scaling.limited(limits)
-            self._rows = self._rows.clip(*limits)
-            self._starts = starts.clip(*limits)
-
-    def _limits_of(self, curvature: Array) -> Array:
-        """The range of the rows that are trained on, infinite where few others are beyond."""
-        _, rows, _ = self._shared
-        used = self._rows[np.any(curvature > 0.0, axis=1)]
-        least = used.min(axis=0)
-        most = used.max(axis=0)
-        is_number = self._scaling.level == NUMBER
-        is_below = is_number & ((rows < least).mean(axis=0) > BEYOND)
-        is_above = is_number & ((rows > most).mean(axis=0) > BEYOND)
-        return np.array([np.where(is_below, least, -np.inf), np.where(is_above, most, np.inf)])
+        self._shares = np.zeros(len(binned.columns))  # of inputs in the gains of kept units
+        self._columns = binned.columns
+        self._order: IntArray | None = None  # rows that are trained on before others
+        self._n_used = 0
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Draw units and find their weights; see :meth:`TreeGrower.grow`."""
-        if not gradient.any() or not self._rows.shape[1]:
+        """Draw units and find their weights; see :meth:`Grower.grow`."""
+        if not gradient.any() or not len(self._columns):
             return None
-        if self._limits is None:
-            self._limit(self._limits_of(curvature))
-        rows = self._training_rows(curvature)
-        target = newton_target(gradient[rows.positions], curvature[rows.positions])
-        units = self._choose(self._draw(), rows, *target)
-        units = replace(units, outputs=self._solve(units, rows, *target))
-        self._rounds.append(units)
-        return shard_like(units.scores(np.asarray(self._rows)), self._rows)
+        is_used = (curvature > 0.0).any(axis=1)
+        if self._order is None or np.count_nonzero(is_used) != self._n_used:
+            self._sort(is_used)
+        used = self._order[: self._n_used]
+        target, weight = newton_target(gradient[used], curvature[used])
+        units = self._choose(self._draw(), target, weight)
+        hidden = units.hidden(self._columns)
+        outputs = self._solve(hidden[:, : self._n_used], target, weight)
+        self._rounds.append(units.take(slice(None), outputs))
+        tree = np.empty(self._binned.shape)
+        tree[self._order] = (outputs.T @ hidden).T
+        return tree
+
+    def _sort(self, is_used: NDArray[np.bool_]) -> None:
+        """Put the rows that are trained on first, in an order that does not depend on the table's."""
+        shuffled = np.argsort(np.abs(self._binned.along) * 2.0**20 % 1.0, kind="stable")
+        self._order = np.concatenate([shuffled[is_used[shuffled]], np.flatnonzero(~is_used)])
+        self._n_used = int(np.count_nonzero(is_used))
+        self._columns = np.ascontiguousarray(self._binned.columns[:, self._order])
 
     def _draw(self) -> Units:
         """Units without weights, which begin at one of the rows each."""
-        n_inputs = self._rows.shape[1]
-        n_units = DRAWS * self._learner.n_units
+        n_inputs = len(self._binned.columns)
+        n_units = DRAWS * self._binned.learner.n_units
         random = self._random
         chances = np.full(n_inputs, 1.0 / n_inputs)
-        if self._input_shares.any():
-            shares = self._input_shares / self._input_shares.sum()
-            chances = (1.0 - GUIDED_SHARE) * chances + GUIDED_SHARE * shares
-        inputs = random.choice(n_inputs, size=(n_units, UNIT_COLUMNS), p=chances)
+        if self._shares.any():
+            own = self._shares / self._shares.sum()
+            chances = (1.0 - GUIDED_SHARE) * chances + GUIDED_SHARE * own
+        inputs = random.choice(n_inputs, size=(n_units, INPUTS), p=chances)
         coefficients = random.normal(size=inputs.shape).astype(np.float32)
-        n_columns = random.integers(1, UNIT_COLUMNS + 1, n_units)
-        coefficients[np.arange(UNIT_COLUMNS) >= n_columns[:, None]] = 0.0
-        for later in range(1, UNIT_COLUMNS):  # an input that was drawn twice counts once
+        n_used = random.integers(1, INPUTS + 1, n_units)
+        coefficients[np.arange(INPUTS) >= n_used[:, None]] = 0.0
+        for later in range(1, INPUTS):  # an input that was drawn twice counts once
             is_repeated = (inputs[:, :later] == inputs[:, [later]]).any(axis=1)
             coefficients[is_repeated, later] = 0.0
-        start = random.integers(len(self._starts), size=n_units)  # in an order by their content
-        values = np.asarray(self._starts)[start[:, None], inputs]
-        biases = -(coefficients * values).sum(axis=1).astype(np.float32)
-        outputs = np.zeros((0, self._shape[1]), dtype=np.float32)
-        return Units(inputs, coefficients, of_first_worker(biases, self._rows), outputs)
+        start = random.integers(len(self._binned.starts), size=n_units)
+        values = self._binned.starts[start[:, None], inputs]
+        biases = -(coefficients * values).sum(axis=1)
+        nothing = np.zeros((0, self._binned.shape[1]), dtype=np.float32)
+        return Units(inputs, coefficients, biases.astype(np.float32), nothing)
 
-    def _choose(self, units: Units, rows: "TrainingRows", target: Array, weight: Array) -> Units:
-        """Of every few units the one whose values correlate most with the target at some rows."""
-        part = rows.part(len(self._rounds))
-        own = [np.asarray(values)[part] for values in (target, weight)]
-        where = (rows.columns[:, part], own[0], own[1].mean(axis=1), self._rows)
-        gains = regression_gains(units, *where)
-        groups = gains.reshape(-1, DRAWS)
-        # The first of those that are equal but for rounding, such as units of one column.
-        is_best = groups >= (1.0 - TIE) * groups.max(axis=1, keepdims=True)
-        best = is_best.argmax(axis=1) + DRAWS * np.arange(len(groups))
-        arrays = (units.inputs[best], units.coefficients[best], units.biases[best])
-        chosen = Units(*arrays, units.outputs)
-        shares = np.zeros(self._rows.shape[1])
+    def _choose(self, units: Units, target: Array, weight: Array) -> Units:
+        """Of every few units the one whose values correlate most with the target at some rows.
+
+        These are another part of the rows in each round.
+        """
+        n_parts = -(-self._n_used // COMPARED_ROWS)
+        rows = slice(len(self._rounds) % n_parts, self._n_used, n_parts)
+        hidden = units.hidden(np.ascontiguousarray(self._columns[:, rows]))
+        mean_weight = weight[rows].mean(axis=1, keepdims=True)
+        right = np.hstack([mean_weight, mean_weight * target[rows]]).astype(np.float32)
+        sums = (hidden @ right).astype(np.float64)
+        squares = ((hidden * hidden) @ right[:, :1]).astype(np.float64)[:-1, 0]
+        total = max(float(sums[-1, 0]), 1e-300)
+        mean = sums[:-1, 0] / total
+        variance = squares - total * mean**2
+        covariance = sums[:-1, 1:] - mean[:, None] * sums[-1, 1:]
+        is_constant = variance <= 1e-5 * squares  # beyond the precision of the sums
+        gains = np.where(is_constant, 0.0, (covariance**2).sum(axis=1))
+        gains /= np.where(is_constant, 1.0, variance)
+        best = gains.reshape(-1, DRAWS).argmax(axis=1) + DRAWS * np.arange(len(gains) // DRAWS)
+        chosen = units.take(best, units.outputs)
+        shares = np.zeros_like(self._shares)
         is_input = chosen.coefficients != 0.0
         np.add.at(shares, chosen.inputs[is_input], np.repeat(gains[best], is_input.sum(axis=1)))
         if shares.any():
-            shares /= shares.sum()
-            self._input_shares = MEMORY * self._input_shares + (1.0 - MEMORY) * shares
+            self._shares = MEMORY * self._shares + (1.0 - MEMORY) * shares / shares.sum()
         return chosen
 
-    def _solve(
-        self, units: Units, training: "TrainingRows", target: Array, weight: Array
-    ) -> Float32:
+    def _solve(self, hidden: Float32, target: Array, weight: Array) -> Float32:
         """Weights of the units and of the bias for each output, by ridge regression."""
-        n_weights = self._learner.n_units + 1
-        roots = np.sqrt(np.asarray(weight)).astype(np.float32)
-        target = (roots * np.asarray(target)).astype(np.float32)
-        roots = np.asfortranarray(roots)
-        grams = np.zeros((weight.shape[1], n_weights, n_weights))
-        right = np.zeros((n_weights, self._shape[1]))
-        for block in blocks(len(roots)):
-            for number, gram in enumerate(grams):
-                own = slice(None) if len(grams) == 1 else slice(number, number + 1)
-                hidden = units.times(training.columns[:, block], roots[block, number])
-                gram += hidden @ hidden.T
-                right[:, own] += hidden @ target[block, own]
-        sums = sum_over_workers(np.append(grams, right), self._rows)
-        grams = sums[: grams.size].reshape(grams.shape)
-        right = sums[grams.size :].reshape(right.shape)
-        ridge = self._learner.ridge * np.trace(grams, axis1=1, axis2=2) / n_weights
-        grams[:, np.arange(n_weights), np.arange(n_weights)] += ridge[:, None]
-        if len(grams) == 1:
-            result = solve(grams[0], right, assume_a="pos")
-        else:
-            pairs = zip(grams, right.T, strict=True)
-            result = np.column_stack([solve(gram, one, assume_a="pos") for gram, one in pairs])
-        return of_first_worker(result, self._rows).astype(np.float32)
-
-    def _training_rows(self, curvature: Array) -> "TrainingRows":
-        """The rows that the weights are fitted to, found anew when they change."""
-        is_used: BoolArray = np.any(np.asarray(curvature) > 0.0, axis=1)
-        if self._used is None or not np.array_equal(self._used.is_used, is_used):
-            rows = self._rows[is_used]
-            n_parts = -(-total_rows(rows) // COMPARED_ROWS)
-            # By their content, so that neither order nor worker matters.
-            parts = (np.abs(_along(rows)) * 2.0**20 % 1.0 * n_parts).astype(np.int64)
-            order = np.argsort(parts, kind="stable")
-            starts = np.searchsorted(parts[order], np.arange(n_parts + 1))
-            columns = np.ascontiguousarray(np.asarray(rows).T[:, order], dtype=np.float32)
-            self._used = TrainingRows(is_used, np.flatnonzero(is_used)[order], columns, starts)
-        return self._used
+        n_weights = len(hidden)
+        results = []
+        for output in range(weight.shape[1]):
+            root = np.sqrt(weight[:, output]).astype(np.float32)
+            own = slice(None) if weight.shape[1] == 1 else slice(output, output + 1)
+            is_constant = root.min() == root.max()
+            weighted = hidden if is_constant else hidden * root
+            gram = ssyrk(1.0, weighted.T, trans=1).astype(np.float64)  # the upper triangle
+            right = weighted @ (root[:, None] * target[:, own]).astype(np.float32)
+            if is_constant:
+                gram *= float(root[0]) ** 2
+                right *= root[0]
+            gram[np.diag_indices(n_weights)] += (
+                self._binned.learner.ridge * np.trace(gram) / n_weights
+            )
+            results.append(solve(gram, right, lower=False, assume_a="pos"))
+        return np.hstack(results).astype(np.float32)
 
     def compile(self, weights: Sequence[float]) -> "NetworkEnsemble":
-        """Return the weighted sum of the rounds; see :meth:`TreeGrower.compile`."""
-        pairs = zip(weights, self._rounds, strict=False)
-        used = [(weight, units) for weight, units in pairs if weight != 0.0]
+        """Return the weighted sum of the rounds; see :meth:`Grower.compile`."""
+        binned = self._binned
         none = Units(
-            np.zeros((0, UNIT_COLUMNS), dtype=np.int64),
-            np.zeros((0, UNIT_COLUMNS), dtype=np.float32),
+            np.zeros((0, INPUTS), dtype=np.int64),
+            np.zeros((0, INPUTS), dtype=np.float32),
             np.zeros(0, dtype=np.float32),
-            np.zeros((0, self._shape[1]), dtype=np.float32),
+            np.zeros((0, binned.shape[1]), dtype=np.float32),
         )
-        units = Units.concat([none, *(one for _, one in used)])
-        sums = np.array([weight for weight, _ in used], dtype=np.float64)
-        ensemble = NetworkEnsemble(self._scaling, units, sums, np.zeros(self._sizes[1]))
-        sample = self._starts[:: max(len(self._starts) // IMPORTANCE_ROWS, 1)]
-        shares = ensemble.shares(sample)[:, :, :-1]
-        importance = (shares**2).sum(axis=1).mean(axis=0)
-        ensemble.importance = of_first_worker(importance, self._rows)
-        return ensemble
-
-    def clone_with_shared_bins(
-        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
-    ) -> "NetworkGrower":
-        """Return a grower on the same inputs; see :meth:`TreeGrower.clone_with_shared_bins`."""
-        scaling, rows, starts = self._shared
-        return NetworkGrower(self._learner, scaling, rows, self._sizes, seed, starts)
-
-    def state(self) -> dict[str, Any]:
-        """Return the units and the state of the random generator."""
-        rounds = [dict(vars(one)) for one in self._rounds]
-        random = self._random.bit_generator.state
-        state = {"limits": self._limits, "input_shares": self._input_shares}
-        return {"rounds": rounds, "random": random, **state}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint; see :meth:`TreeGrower.restore`."""
-        self._rounds = [Units(**one) for one in state["rounds"]]
-        self._random.bit_generator.state = state["random"]
-        self._input_shares = np.asarray(state["input_shares"])
-        if state["limits"] is not None:
-            self._limit(state["limits"])
+        units = Units.concat([none, *self._rounds[: len(weights)]])
+        sums = np.asarray(weights, dtype=np.float64)
+        sample = binned.starts[:: max(len(binned.starts) // IMPORTANCE_ROWS, 1)]
+        return NetworkEnsemble(binned.scaling, units, sums, sample, binned.n_columns)
 
 
 class NetworkEnsemble(Ensemble):
     """A weighted sum of rounds of units on the same inputs."""
 
-    def __init__(self, scaling: Scaling, units: Units, weights: Array, importance: Array) -> None:
+    def __init__(
+        self, scaling: Scaling, units: Units, weights: Array, sample: Float32, n_columns: int
+    ) -> None:
         self.scaling = scaling
         self.units = units
         self.weights = weights
-        self.importance = importance  # of each column of the table
+        self.sample = sample  # some rows of inputs
+        self.n_columns = n_columns  # of the table
 
-    @property
-    def n_units(self) -> int:
-        """Number of units of each round."""
-        return len(self.units.inputs) // max(self.weights.size, 1)
+    def _rounds(self) -> list[tuple[float, Units]]:
+        n_units = len(self.units.inputs) // max(self.weights.size, 1)
+        weights = enumerate(self.weights.tolist())
+        return [(weight, self.units.round(number, n_units)) for number, weight in weights]
+
+    @classmethod
+    def mean(cls, ensembles: Sequence[Ensemble]) -> Ensemble:
+        """Return one network with the units of all; see :meth:`Ensemble.mean`."""
+        networks = [one for one in ensembles if isinstance(one, NetworkEnsemble)]
+        first = networks[0]
+        if not all(one.scaling.equals(first.scaling) for one in networks):
+            return super().mean(ensembles)
+        units = Units.concat([one.units for one in networks])
+        weights = np.concatenate([one.weights for one in networks]) / len(networks)
+        return NetworkEnsemble(first.scaling, units, weights, first.sample, first.n_columns)
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        n_outputs = self.units.outputs.shape[1]
-        rounds = []
-        for number, weight in enumerate(self.weights):
-            rounds.append((weight, self.units.round(number, self.n_units)))
-        parts = [np.zeros((0, n_outputs))]
-        for block in table.blocks():
-            for own in blocks(block.n_rows):
-                rows = self.scaling.transform(block.values[own])
-                scores = np.zeros((len(rows), n_outputs))
-                for weight, units in rounds:
-                    scores += weight * units.scores(rows)
-                parts.append(scores)
-        return np.concatenate(parts)
+        columns = self.scaling.transform(table.values)
+        scores = np.zeros((self.units.outputs.shape[1], table.n_rows))
+        for weight, units in self._rounds():
+            scores += weight * (units.outputs.T @ units.hidden(columns))
+        return scores.T
 
     def importances(self) -> Array:
         """Return the mean square of the contributions of each column at some fitted rows."""
-        return self.importance
+        shares = self.shares(np.ascontiguousarray(self.sample.T))[:, :, :-1]
+        return (shares**2).sum(axis=1).mean(axis=0)
 
     def contributions(self, table: Table) -> Array:
         """Return Shapley values against a row of medians; see :meth:`Ensemble.contributions`."""
-        return self.shares(self.scaling.transform(table.materialize().values))
+        return self.shares(self.scaling.transform(table.values))
 
-    def shares(self, rows: Array) -> Array:
-        """Return the contributions of columns at rows of inputs, that of the medians last."""
+    def shares(self, columns: Float32) -> Array:
+        """Return the contributions of columns at rows of inputs, that of the medians last.
+
+        The Shapley values of a unit of three inputs are exact sums of a few terms.
+        """
         n_outputs = self.units.outputs.shape[1]
-        result = np.zeros((len(rows), n_outputs, self.importance.size + 1))
-        for number, weight in enumerate(self.weights):
-            units = self.units.round(number, self.n_units)
+        result = np.zeros((columns.shape[1], n_outputs, self.n_columns + 1))
+        for weight, units in self._rounds():
             outputs = weight * units.outputs.astype(np.float64)
             result[:, :, -1] += np.maximum(units.biases, 0.0) @ outputs[:-1] + outputs[-1]
-            for position, values in enumerate(shapley_values(units, rows)):
-                weights = np.zeros((len(units.inputs), *result.shape[1:]))
-                columns = self.scaling.source[units.inputs[:, position]]
-                weights[np.arange(columns.size), :, columns] = outputs[:-1]
-                result += np.tensordot(values, weights, 1)
+            terms = [
+                columns[units.inputs[:, k]].T * units.coefficients[:, k].astype(np.float64)
+                for k in range(INPUTS)
+            ]
+
+            def value(members: Sequence[int]) -> Array:
+                total = units.biases + sum(terms[one] for one in members)
+                return np.maximum(total, 0.0) + np.zeros_like(terms[0])
+
+            for position in range(INPUTS):
+                others = [one for one in range(INPUTS) if one != position]
+                own = np.zeros_like(terms[0])
+                for size, share in ((0, 1 / 3), (1, 1 / 6), (2, 1 / 3)):  # |S|! (2 − |S|)! / 3!
+                    for members in combinations(others, size):
+                        own += share * (value([*members, position]) - value(members))
+                source = self.scaling.source[units.inputs[:, position]]
+                for column in np.unique(source):
+                    of_column = source == column
+                    result[:, :, column] += own[:, of_column] @ outputs[:-1][of_column]
         return result
 
     def files(self) -> dict[str, bytes]:
         """Return each array as a file of numpy."""
         arrays = vars(self.scaling) | vars(self.units)
-        arrays |= {"weights": self.weights, "importance": self.importance}
+        arrays |= {"weights": self.weights, "sample": self.sample}
+        arrays["n_columns"] = np.array(self.n_columns)
         files = {}
         for name, array in arrays.items():
             buffer = io.BytesIO()
@@ -442,51 +449,6 @@ class NetworkEnsemble(Ensemble):
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Raise ``ValueError`` for arrays that do not belong together or to the table."""
-        scaling = self.scaling
-        units = self.units
-        n_inputs = scaling.source.size
-        n_units = len(units.inputs)
-        n_rounds = self.weights.size
-        shapes = (
-            (scaling.source, (n_inputs,)),
-            (scaling.level, (n_inputs,)),
-            (scaling.knots, (n_inputs, KNOTS)),
-            (scaling.scores, (n_inputs, KNOTS)),
-            (units.inputs, (n_units, UNIT_COLUMNS)),
-            (units.coefficients, (n_units, UNIT_COLUMNS)),
-            (units.biases, (n_units,)),
-            (units.outputs, (n_units + n_rounds, n_outputs)),
-            (self.weights, (n_rounds,)),
-            (self.importance, (n_columns,)),
-        )
-        if any(array.shape != shape for array, shape in shapes):
-            raise ValueError("arrays of a network do not belong together, or to the table")
-        if n_units % max(n_rounds, 1) or (n_units and not n_inputs):
-            raise ValueError("rounds of a network do not have the same number of units")
-        integers = (scaling.source, scaling.level, units.inputs)
-        floats = [array for array, _ in shapes if not any(array is one for one in integers)]
-        if any(array.dtype != np.int64 for array in integers) or any(
-            array.dtype.kind != "f" or not np.isfinite(array).all() for array in floats
-        ):
-            raise ValueError("numbers of a network are not finite, or not of their kind")
-        for array, end in ((scaling.source, n_columns), (units.inputs, n_inputs)):
-            if array.size and not 0 <= array.min() <= array.max() < end:
-                raise ValueError("a network reads a column that the table does not have")
-        is_number = scaling.level == NUMBER
-        is_category = np.isin(scaling.source, list(categories))
-        n_levels = np.array([categories.get(one, 0) for one in scaling.source.tolist()])
-        is_level = (scaling.level >= 0) & is_category & (scaling.level < n_levels)
-        is_known = (is_number & ~is_category) | is_level | (scaling.level == MISSING)
-        if not is_known.all() or (np.diff(scaling.knots, axis=1) < 0.0).any():
-            raise ValueError("an input of a network is not of the kind of its column")
+        from ebboost.files.trees import check_network
 
-
-def join(ensembles: Sequence[NetworkEnsemble], weight: float) -> NetworkEnsemble | None:
-    """Return the sum of networks times a weight; None if they do not have the same inputs."""
-    first = ensembles[0]
-    if not all(one.scaling.equals(first.scaling) for one in ensembles):
-        return None
-    units = Units.concat([one.units for one in ensembles])
-    weights = np.concatenate([one.weights for one in ensembles])
-    importance = np.mean([one.importance for one in ensembles], axis=0)
-    return NetworkEnsemble(first.scaling, units, weight * weights, importance)
+        check_network(self, n_columns, n_outputs, categories)

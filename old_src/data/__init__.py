@@ -1,0 +1,1 @@
+"""Tables, labels, and the columns that trees are grown on."""

@@ -1,0 +1,420 @@
+"""Algorithm 1: propagate, pull the gradient back to every row, grow a tree on it, step along it.
+
+Scores are η = fixed + P f + S z: the base scores f are grown by trees, P propagates them (equation
+6), z is the latent field of the labels. The objective is equation (7) with the field minimised out,
+J(f) = min_z Σ w ℓ(η) + ½ zᵀQz; its gradient (8) on all rows is Pᵀ W ∂ℓ/∂η at the minimising z, so
+that a label never explains itself.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ebboost._common import Array
+from ebboost.callbacks import Callback, RoundInfo
+from ebboost.data.labels import Labels
+from ebboost.field import FieldEnergy, Posterior
+from ebboost.learners.base import Grower
+from ebboost.linalg import Solver
+from ebboost.losses import Loss
+from ebboost.losses.base import initial_scores
+from ebboost.smoothing import Operator
+
+T = TypeVar("T")
+# Accuracy of the response of z to a tree where systems are solved by iteration: what it misses is
+# corrected by later Newton steps of z, once ∂E/∂z exceeds a share of ∂ℓ/∂η.
+RESPONSE_TOLERANCE = 1e-3
+MIN_CORRECTION = 0.03
+# Rounds at which the systems of a loss whose curvature changes are factorised anew.
+FACTORISE_AT = (16, 64, 256, 1024)
+# Share by which a step may raise the loss and still count as descent: rounding.
+TOLERANCE = 1e-10
+# A randomised learner may recover from a round without descent; training stops after this many.
+STALLED_ROUNDS = 10
+MAX_HALVINGS = 30
+
+
+class NonFiniteError(ValueError):
+    """A loss or score that is not finite; the message names the row, the loop adds the round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The model after some rounds: f and P f on the rows, z and Qz on the nodes, tree weights."""
+
+    scores: Array
+    smoothed: Array
+    z: Array | None = None
+    prior_z: Array | None = None
+    weights: tuple[float, ...] = ()
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
+
+    def cached(self, name: str, compute: Callable[[], T]) -> T:
+        """Return the quantity ``name`` at this point, computed on first use."""
+        if name not in self.cache:
+            self.cache[name] = compute()
+        return cast(T, self.cache[name])
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A tree h on the rows, P h, the response of z to it, and Q times that."""
+
+    tree: Array
+    smoothed: Array
+    response: Array | None = None
+    prior_response: Array | None = None
+
+
+class Objective:
+    """J as a function of f, with derivatives on every row.
+
+    Parameters
+    ----------
+    loss : Loss
+    labels : Labels
+        Trained on.
+    operator : Operator
+        P, on the rows.
+    n_rows : int
+    validation : Labels, optional
+    posterior : Posterior, optional
+        The field of these labels.
+    node_of_row : ndarray of int, optional
+        S, with a posterior.
+    offset : ndarray of shape (n_rows, 1), optional
+    start_mode : ndarray, optional
+        z before the first tree, of another objective with the same field, labels and loss.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        labels: Labels,
+        operator: Operator,
+        n_rows: int,
+        *,
+        validation: Labels | None = None,
+        posterior: Posterior | None = None,
+        node_of_row: Array | None = None,
+        offset: Array | None = None,
+        start_mode: Array | None = None,
+    ) -> None:
+        self.loss = loss
+        self.labels = labels.relative()
+        self.operator = operator
+        self.n_rows = n_rows
+        self.validation = validation
+        self.posterior = posterior
+        self.node_of_row = node_of_row
+        self.offset = offset
+        self.n_outputs = labels.target.shape[1]
+        own_offset = None if offset is None else offset[labels.rows]
+        self.init_score = loss.initial(labels.target, self.labels.weight, own_offset)
+        self._solver: Solver | None = None
+        self._n_rounds = 0
+        if posterior is not None:
+            self._energy = FieldEnergy(posterior, loss, self.labels)
+            if start_mode is None:
+                fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
+                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
+            self.start_mode = start_mode
+        self._row_sums: Array | None = None
+        start = self.start()
+        # Trees are fitted to gradients and curvatures in the unit of a typical label, so that their
+        # regularisation means the same for labels in cents and in dollars, and for P and 2P; and to
+        # scores in the unit of the labels' spread: libraries do not split where the gain is below a
+        # constant of theirs, and round to single precision.
+        self._unit = operator.norm_bound**2 or 1.0
+        self.score_unit = 1.0
+        if loss.curvature_has_units:
+            self._unit *= float(np.mean(self.loss_curvature(start))) or 1.0
+            if not loss.log_link:
+                with np.errstate(all="ignore"):
+                    spread = loss.label_scale(labels.target, labels.weight, own_offset)
+                spread /= operator.norm_bound or 1.0
+                self.score_unit = spread if 0.0 < spread < math.inf else 1.0
+
+    def start(self) -> Point:
+        """Return f = 0, with z at its mode."""
+        zero = np.zeros((self.n_rows, self.n_outputs))
+        if self.posterior is None:
+            return Point(zero, zero)
+        return Point(zero, zero, self.start_mode, self.posterior.prior.matrix @ self.start_mode)
+
+    def fixed(self, rows: Any = slice(None)) -> Array:
+        """Return what no tree moves: the initial score, plus the offset."""
+        return self.init_score if self.offset is None else self.init_score + self.offset[rows]
+
+    def predict(self, point: Point, rows: Any = slice(None)) -> Array:
+        """Return the scores of all or some rows."""
+        scores = self.fixed(rows) + point.smoothed[rows]
+        return scores if point.z is None else scores + point.z[self._nodes(rows)]
+
+    def _nodes(self, rows: Any) -> Any:
+        return rows if self.node_of_row is None else self.node_of_row[rows]
+
+    def _scores(self, point: Point) -> Array:
+        return point.cached("scores", lambda: self.predict(point, self.labels.rows))
+
+    def value(self, point: Point) -> float:
+        """Return the mean loss over the labels, with the energy of the field."""
+
+        def compute() -> float:
+            values = checked_loss(self.loss, "value", self._scores(point), self.labels)
+            total = float((self.labels.weight * values).sum())
+            if point.z is not None:
+                total += 0.5 * float((point.z * point.prior_z).sum())
+            return total / self.labels.total_weight
+
+        return point.cached("value", compute)
+
+    def validation_value(self, point: Point) -> float | None:
+        """Return the mean loss of the validation labels, or None if there are none."""
+        if self.validation is None:
+            return None
+        scores = self.predict(point, self.validation.rows)
+        return self.validation.mean(checked_loss(self.loss, "value", scores, self.validation))
+
+    def loss_gradient(self, point: Point) -> Array:
+        """Return w ∂ℓ/∂η at the labels."""
+
+        def compute() -> Array:
+            own = checked_loss(self.loss, "gradient", self._scores(point), self.labels)
+            return self.labels.weight[:, None] * own
+
+        return point.cached("gradient", compute)
+
+    def loss_curvature(self, point: Point) -> Array:
+        """Return w times the curvature of ℓ at the labels, of shape (m, 1) or (m, c)."""
+
+        def compute() -> Array:
+            own = checked_loss(self.loss, "curvature", self._scores(point), self.labels)
+            return self.labels.weight[:, None] * own
+
+        return point.cached("curvature", compute)
+
+    def settle(self, point: Point) -> Point:
+        """Return the point with z moved by a Newton step where ∂E/∂z is no longer small."""
+        if self.posterior is None or point.z is None or point.prior_z is None:
+            return point
+        gradient = self.loss_gradient(point)
+        on_nodes = self.posterior.sums(gradient)
+        excess = float(((point.prior_z + on_nodes) ** 2).sum())
+        if excess <= MIN_CORRECTION**2 * float((on_nodes**2).sum()):
+            return point
+        propagated = self._scores(point) - point.z[self.posterior.nodes]
+        true_prior = self.posterior.prior.matrix @ point.z
+        z, prior_z = self._energy.newton(propagated, point.z, true_prior, self._near(point))
+        return Point(point.scores, point.smoothed, z, prior_z, point.weights)
+
+    def _near(self, point: Point) -> Solver | None:
+        """A solver with a factor near the systems of this round."""
+        assert self.posterior is not None
+        if self.loss.constant_curvature:
+            return None
+        if self._solver is None or self._n_rounds in FACTORISE_AT:
+            curvature = self.loss_curvature(point).mean(axis=1, keepdims=True)
+            self._solver = self.posterior.solver(curvature)
+        return self._solver
+
+    def gradient(self, point: Point) -> Array:
+        """Return Pᵀ W ∂ℓ/∂η on all rows."""
+        on_rows = np.zeros_like(point.scores)
+        on_rows[self.labels.rows] = self.loss_gradient(point)
+        return self.operator.adjoint(on_rows)
+
+    def curvature(self, point: Point) -> Array:
+        """Return d, of shape (n, 1) or (n, c), such that diag(d) majorises the Hessian by f.
+
+        For P without negative entries PᵀHP ≼ diag(PᵀHP·1). Where labels are few this is far less
+        than the constant ‖P‖² h_max, which is used otherwise. With P = I the fit is plain boosting
+        on the labelled rows: a row out of reach of every label has no influence on a tree.
+        """
+        own = self.loss_curvature(point)
+        if not self.operator.nonnegative:
+            largest = self.operator.norm_bound**2 * float(own.max())
+            return np.full((self.n_rows, 1), largest)
+        if self._row_sums is None:
+            self._row_sums = self.operator.apply(np.ones((self.n_rows, 1)))[self.labels.rows]
+        on_rows = np.zeros((self.n_rows, own.shape[1]))
+        on_rows[self.labels.rows] = own * self._row_sums
+        return np.maximum(self.operator.adjoint(on_rows), 0.0)
+
+    def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
+        """Return a gradient and a curvature in the units in which trees are grown."""
+        return gradient / (self._unit * self.score_unit), curvature / self._unit
+
+    def direction(self, point: Point, tree: Array) -> Direction:
+        """Return P h and the response of z, which minimises E along the tree."""
+        smoothed = self.operator.apply(tree)
+        if self.posterior is None:
+            return Direction(tree, smoothed)
+        posterior = self.posterior
+        curvature = self.loss_curvature(point)
+        own = smoothed[self.labels.rows]
+        right = -posterior.sums(curvature * own)
+        if self.loss.constant_curvature:
+            self._solver = self._solver or posterior.solver(curvature)
+            response = self._solver.solve(right, RESPONSE_TOLERANCE)
+        else:
+            near = self._near(point)
+            response = posterior.solve(curvature, right, RESPONSE_TOLERANCE, near)
+        # (SᵀHS + Q) r = −SᵀHPh gives Q r without another product.
+        prior_response = right - posterior.sums(curvature * response[posterior.nodes])
+        return Direction(tree, smoothed, response, prior_response)
+
+    def step(self, point: Point, direction: Direction) -> float:
+        """Return the minimiser of the parabola along a direction: of J itself for squared error.
+
+        Where the curvature of the loss is no bound, the step is at most a Newton step.
+        """
+        gradient = self.loss_gradient(point)
+        curvature = self.loss_curvature(point)
+        own = direction.smoothed[self.labels.rows]
+        slope = float((gradient * own).sum())
+        bend = float((curvature * own * own).sum())
+        with_field = bend
+        if direction.response is not None and self.posterior is not None:
+            answer = direction.response[self.posterior.nodes]
+            with_field = float((curvature * own * (own + answer)).sum())
+        step = -slope / with_field if with_field > 0.0 else 0.0
+        if self.loss.majorised or with_field <= 0.0:
+            return step
+        return min(step, self.score_unit * bend / with_field)
+
+    def move(self, point: Point, direction: Direction, step: float) -> Point:
+        """Return the point after a step, with one tree more."""
+        field_parts: tuple[Array | None, Array | None] = (None, None)
+        if point.z is not None and direction.response is not None:
+            assert point.prior_z is not None
+            assert direction.prior_response is not None
+            z = point.z + step * direction.response
+            field_parts = (z, point.prior_z + step * direction.prior_response)
+        scores = point.scores + step * direction.tree
+        smoothed = scores
+        if direction.smoothed is not direction.tree or point.smoothed is not point.scores:
+            smoothed = point.smoothed + step * direction.smoothed
+        return Point(scores, smoothed, *field_parts, (*point.weights, step))
+
+    def line_search(self, point: Point, direction: Direction, step: float) -> tuple[Point, float]:
+        """Return the point after a step, halved until the objective does not rise."""
+        moved = self.move(point, direction, step)
+        if self.loss.constant_curvature:  # the parabola is the objective
+            return moved, step
+        before = self.value(point)
+        for _ in range(MAX_HALVINGS):
+            if self.value(moved) - before <= TOLERANCE * max(abs(before), 1e-300):
+                return moved, step
+            step *= 0.5
+            moved = self.move(point, direction, step)
+        return self.move(point, direction, 0.0), 0.0
+
+
+def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Array:
+    """Return ``value``, ``gradient`` or ``curvature`` of a loss at labels, checked.
+
+    An infinite value is returned, and the line search steps back from it; NaN, infinite gradients
+    and curvatures, and negative curvatures raise :class:`NonFiniteError`.
+    """
+    with np.errstate(all="ignore"):
+        result = np.asanyarray(getattr(loss, method)(scores, labels.target))
+        is_finite = math.isfinite(float(result.sum()))
+    if method == "curvature":
+        is_finite &= float(result.min()) >= 0.0
+        if result.ndim < 2:
+            result = np.broadcast_to(result, (len(scores), 1))
+    shape = scores.shape[:1] if method == "value" else scores.shape
+    allowed = [shape, (shape[0], 1), (1, shape[-1])] if method == "curvature" else [shape]
+    if result.shape not in allowed:
+        raise ValueError(f"{method} of {loss!r} must have shape {shape} here, got {result.shape}.")
+    if is_finite:
+        return result
+    invalid = np.isnan(result) if method == "value" else ~np.isfinite(result)
+    if method == "curvature":
+        invalid = invalid | (result < 0)
+    if not invalid.any():
+        return result
+    position = int(np.nonzero(np.broadcast_to(invalid, shape))[0][0])
+    row = int(labels.rows[position])
+    own = scores[position].tolist()
+    if not np.isfinite(scores[position]).all():
+        raise NonFiniteError(
+            f"the scores {own} of row {row} are not finite: a tree or the propagation overflowed. "
+            "Rescale y or the edge weights of the graph, or lower learning_rate."
+        )
+    entry = np.broadcast_to(result, shape)[position].tolist()
+    condition = "finite and not negative" if method == "curvature" else "finite"
+    raise NonFiniteError(
+        f"the {method} of {loss!r} is {entry} at row {row}, where the scores are {own} and the "
+        f"target is {labels.target[position].tolist()}. It must be {condition} for every score."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """The best model of a run, its number of rounds, and why the run stopped."""
+
+    best: Point
+    n_rounds: int
+    n_trained: int
+    reason: str
+
+
+def boost(
+    objective: Objective,
+    grower: Grower,
+    *,
+    n_rounds: int,
+    learning_rate: float,
+    callbacks: Sequence[Callback] = (),
+    member: str = "",
+    fold: int = 0,
+) -> Boosted:
+    """Run the rounds of Algorithm 1 to their end, or until a callback asks to stop."""
+    for callback in callbacks:
+        callback.before_training(n_rounds)
+    point = objective.start()
+    reason = "all rounds were trained"
+    n_stalled = done = 0
+    try:
+        while done < n_rounds:
+            objective._n_rounds = done
+            point = objective.settle(point)
+            gradient, curvature = objective.in_units(
+                objective.gradient(point), objective.curvature(point)
+            )
+            tree = grower.grow(gradient, curvature)
+            if tree is None:
+                reason = "no tree could be grown on the gradient that is left"
+                break
+            direction = objective.direction(point, tree)
+            step = learning_rate * objective.step(point, direction)
+            point, step = objective.line_search(point, direction, step)
+            n_stalled = n_stalled + 1 if step == 0.0 else 0
+            value = objective.value(point)
+            if not math.isfinite(value):
+                raise NonFiniteError(
+                    "the training loss is infinite. Lower learning_rate, or rescale the labels."
+                )
+            done += 1
+            validation = objective.validation_value(point)
+            grown = (gradient, curvature, tree)
+            info = RoundInfo(done - 1, n_rounds, value, validation, point, step, grown, member, fold)
+            stopping = [callback for callback in callbacks if callback.after_round(info)]
+            if stopping:
+                reason = stopping[0].reason
+                break
+            if n_stalled == STALLED_ROUNDS:
+                reason = "no step along a new tree lowers the loss any more"
+                break
+    except NonFiniteError as error:
+        raise ValueError(f"Round {done + 1}: {error}") from None
+    best = point
+    for callback in callbacks:
+        best = callback.after_training(best)
+    return Boosted(best, len(best.weights), done, reason)
+

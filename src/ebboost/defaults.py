@@ -1,0 +1,126 @@
+"""The default: a portfolio of members, and every tuned number.
+
+Each row of ``PORTFOLIO`` is trained on all folds, and weighed by its predictions of labels that it
+was not trained on. What a row says:
+
+learner      trees of LightGBM, or a network of random units
+field        none, the default strengths, or those estimated from the first row
+propagates   whether scores are propagated over the edges
+neighbors    columns with statistics of the neighbours' columns
+spectral     how many columns of the graph's spectral embedding
+"""
+
+from dataclasses import dataclass
+
+from ebboost.learners import Learner, LightGBM, RandomNetwork
+
+
+@dataclass(frozen=True)
+class Member:
+    """One row of the portfolio."""
+
+    name: str
+    learner: str = "trees"
+    field: str = ""  # "default" or "estimated"
+    propagates: bool = False
+    neighbors: bool = False
+    spectral: int = 0
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether any part needs the graph."""
+        return bool(self.field or self.propagates or self.neighbors or self.spectral)
+
+
+PORTFOLIO = (
+    Member("trees + default field", field="default"),
+    Member("trees + field", field="estimated"),
+    Member("trees + field + neighbours", field="estimated", neighbors=True),
+    Member("propagated trees + neighbours + spectral", propagates=True, neighbors=True, spectral=32),
+    Member("network + field", "network", "estimated"),
+    Member("network + field + neighbours + spectral", "network", "estimated", False, True, 64),
+    Member("trees"),
+    Member("network", "network"),
+)
+
+# Trees of few and of many labels: leaves, rows of a leaf, penalty, least curvature in a leaf.
+FEW_LABELS_TREES = (15, 10, 5.0, 5.0)
+MANY_LABELS_TREES = (31, 20, 20.0, 20.0)
+CLASS_TREES = (15, 10, 5.0, 1.0)
+MANY_LABELS_FROM = 5_000
+MAX_BIN = 127
+# Share of the columns that a tree may split, and the fewest and most columns.
+COLUMN_SHARE = 0.5
+COLUMNS = (16, 300)
+# Learning rates by number of labels, for classes and for networks. Training stops when the
+# validation loss has not improved for PATIENCE / rate rounds.
+RATES = ((1_000, 0.1), (5_000, 0.15), (50_000, 0.2))
+RATE_BEYOND = 0.3
+CLASS_RATE = 0.3
+NETWORK_RATE = 0.5
+PROPAGATED_RATE = 1.5  # times that of other trees
+PATIENCE = 2.5
+NETWORK_PATIENCE = 5.0
+UNITS = (64, 128)  # of a network, with few labels and with many
+# λ and steps of the propagation of numbers and of classes.
+PROPAGATION = (1.0, 2)
+CLASS_PROPAGATION = (2.0, 5)
+SPECTRAL_COLUMNS = 64  # of which a row has all or half
+SPECTRAL_UP_TO = 200_000  # nodes
+# Singular vectors in place of a sparse table of more than twice as many columns.
+DIRECTIONS = 128
+# Standard deviation over mean of labels of 0 and more, beyond which networks are trained with the
+# Poisson loss.
+POISSON_FROM = 0.25
+# Folds by number of labels.
+FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
+FOLDS_BEYOND = 3
+# With time: blocks of the latest labels that are predicted from those before, and their share.
+BLOCKS_IN_TIME = (4, 0.2)
+# Share held out for one model; fewest labels for folds, and rounds with fewer.
+HELD_OUT_SHARE = 0.1
+FEWEST_LABELS = 10
+ROUNDS_WITHOUT_VALIDATION = 50
+
+
+def n_folds(n_labels: int) -> int:
+    """Return the number of folds."""
+    return next((folds for most, folds in FOLDS if n_labels <= most), FOLDS_BEYOND)
+
+
+def learning_rate(n_labels: int, classes: bool, network: bool, propagates: bool) -> float:
+    """Return the learning rate."""
+    if network:
+        return NETWORK_RATE
+    if classes:
+        return CLASS_RATE
+    rate = next((rate for below, rate in RATES if n_labels < below), RATE_BEYOND)
+    return rate * PROPAGATED_RATE if propagates else rate
+
+
+def patience(rate: float, network: bool) -> int:
+    """Return for how many rounds without an improvement training goes on."""
+    return max(round((NETWORK_PATIENCE if network else PATIENCE) / rate), 1)
+
+
+def trees(n_labels: int, classes: bool, n_columns: int) -> Learner:
+    """Return the trees for a number of labels and of columns."""
+    many = n_labels >= MANY_LABELS_FROM
+    numbers = CLASS_TREES if classes else MANY_LABELS_TREES if many else FEW_LABELS_TREES
+    leaves, rows, penalty, curvature = numbers
+    fewest, most = COLUMNS
+    share = min(max(COLUMN_SHARE * n_columns, fewest), most, n_columns) / max(n_columns, 1)
+    return LightGBM(
+        leaves,
+        min_child_samples=rows,
+        reg_lambda=penalty,
+        colsample_bytree=share,
+        max_bin=MAX_BIN,
+        params={"min_sum_hessian_in_leaf": curvature},
+    )
+
+
+def network(n_labels: int, classes: bool) -> Learner:
+    """Return the network for a number of labels."""
+    few, many = UNITS
+    return RandomNetwork(many if n_labels >= MANY_LABELS_FROM and not classes else few)

@@ -1,0 +1,811 @@
+"""A fit from top to bottom: read, split into folds, train the members, weigh them, assemble.
+
+The default in ten lines is on the page *How the default works*; its members and numbers are in
+:mod:`ebboost.defaults`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, nnls
+from sklearn.utils.validation import _get_feature_names
+from threadpoolctl import threadpool_limits
+
+from ebboost import defaults
+from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
+from ebboost.boosting import Objective, boost
+from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
+from ebboost.data import checks
+from ebboost.data.coordinates import (
+    Coordinates,
+    append_columns,
+    degrees_text,
+    seem_degrees,
+    split_geometry,
+)
+from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
+from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
+from ebboost.data.neighbors import Places
+from ebboost.data.reader import TableReader, dense_if_narrow
+from ebboost.data.spectral import leading_vectors
+from ebboost.data.table import Table
+from ebboost.defaults import PORTFOLIO, Member
+from ebboost.field import LatentField, Posterior
+from ebboost.graph import Graph
+from ebboost.graph.ids import as_id_array, positions_of
+from ebboost.intervals import estimate_spread
+from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
+from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
+from ebboost.losses.base import initial_scores
+from ebboost.model import Component, Gain, Model, Unseen
+from ebboost.output import Output
+from ebboost.smoothing import Identity, Laplacian, Operator, Smoother
+from ebboost.strengths import estimate_strengths
+from ebboost.threads import max_threads, threads
+
+logger = logging.getLogger(__name__)
+# Tables of fewer entries are trained by one thread for each fold: more for one model cost more than
+# they gain.
+ENTRIES_OF_ONE_THREAD = 4_000_000
+ENTRIES_OF_THREAD = 250_000
+LEAST_MEAN = 1e-300  # that has a logarithm
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a fit is trained on: everything read and checked."""
+
+    settings: Any  # the estimator, whose parameters are its attributes
+    reader: TableReader
+    table: Table
+    feature_names: NDArray[Any] | None
+    output: Output
+    folds: Folds
+    seed: int
+    places: Places | None = None
+    coordinates: Coordinates | None = None
+    offset: Array | None = None
+    row_labels: Any = None  # the pandas index of X
+    #: What members share: columns, bins, spectral vectors, posteriors, by what they depend on.
+    shared: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def labels(self) -> Labels:
+        """The known labels."""
+        return self.folds.labels
+
+    def share(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return what was computed for a key, computed once."""
+        if key not in self.shared:
+            self.shared[key] = compute()
+        return self.shared[key]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a member of the portfolio is on the data of a fit."""
+
+    member: Member
+    learner: Learner
+    features: FeatureMap
+    smoothing: Smoother | None
+    field: LatentField | None
+    loss: Loss
+    rate: float
+    patience: int
+
+    @property
+    def key(self) -> Hashable:
+        """What two members must share to be the same."""
+        parts = (self.learner, self.features, self.smoothing, self.field, self.loss, self.rate)
+        return tuple(map(repr, parts))
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether any part needs the graph."""
+        parts = (self.smoothing, self.field)
+        return self.features.uses_graph or any(part is not None for part in parts)
+
+
+@dataclass(frozen=True)
+class FoldModel:
+    """A model of one fold: f of the rows that it was trained on, and predictions of unseen labels.
+
+    ``raw`` are predictions on the scale of the fit's loss, ``without_field`` scores without it.
+    """
+
+    ensemble: Ensemble
+    init_score: Array
+    scores: Array
+    held_out: Array
+    evaluation: Array
+    without_field: Array
+    n_rounds: int
+    reason: str
+    losses: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A member and its models of all folds; ``rows`` are those that scores belong to."""
+
+    parts: Parts
+    table: Table  # the columns of its trees
+    rows: IntArray
+    models: tuple[FoldModel, ...]
+    seconds: float
+
+    @property
+    def unseen(self) -> Array:
+        """Predictions of labels by models that were not trained on them; of ``eval_set``, means."""
+        return self._at_unseen([(one.held_out, one.evaluation) for one in self.models])
+
+    @property
+    def without_field(self) -> Array:
+        """Scores of the same labels without the field."""
+        sizes = [len(one.held_out) for one in self.models]
+        pairs = zip(self.models, sizes, strict=True)
+        return self._at_unseen([np.split(one.without_field, [size]) for one, size in pairs])
+
+    @staticmethod
+    def _at_unseen(pairs: Sequence[Sequence[Array]]) -> Array:
+        held_out, evaluation = zip(*pairs, strict=True)
+        return np.concatenate([*held_out, np.mean(evaluation, axis=0)])
+
+
+def fit(
+    settings: Any,
+    X: TableLike,
+    y: LabelsLike | None,
+    *,
+    classes: bool,
+    graph: Graph | None = None,
+    nodes: Any = None,
+    eval_set: LabelledRows | None = None,
+    coordinates: Any = None,
+    groups: Any = None,
+    time: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
+    sample_weight: Any = None,
+    callbacks: Sequence[Callback] = (),
+) -> Model:
+    """Return the fitted model of an estimator."""
+    watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
+    with Limit(settings.max_seconds) as limit:
+        data = read(
+            settings, X, y, classes, graph, nodes, eval_set, coordinates, groups, time, offset,
+            exposure, sample_weight,
+        )  # fmt: skip
+        members = portfolio(data)
+        data, strengths, runs = first_run(data, members, watchers, limit)
+        done = {run.parts.key for run in runs}
+        for member in members:
+            parts = resolve(member, data, strengths)
+            if limit.is_reached:
+                break
+            if parts.key in done:
+                continue
+            run = cross_fit(parts, data, watchers, limit)
+            if len(run.models) == len(runs[0].models):  # all folds, before any limit
+                runs.append(run)
+                done.add(parts.key)
+        data = replace(data, folds=data.folds.first(len(runs[0].models)))
+        return assemble(data, runs, limit)
+
+
+def read(
+    settings: Any,
+    X: TableLike,
+    y: LabelsLike | None,
+    classes: bool,
+    graph: Graph | None,
+    nodes: Any,
+    eval_set: LabelledRows | None,
+    coordinates: Any,
+    groups: Any,
+    time: Any,
+    offset: Any,
+    exposure: Any,
+    sample_weight: Any,
+) -> Data:
+    """Read and check the arguments of a fit, and draw the folds."""
+    order = checks.RowOrder(X, graph if groups is None else None)
+    nodes = order.rows(nodes)
+    order.check(nodes, y=y, sample_weight=sample_weight)
+    order.check(coordinates=coordinates, offset=offset, exposure=exposure, groups=groups, time=time)
+    eval_set = order.pair(eval_set, "eval_set")
+    X, geometry = split_geometry(dense_if_narrow(X))
+    if graph is None and groups is None:
+        X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
+    reader = TableReader(settings.categorical_features)
+    table = reader.fit(X)
+    n_rows = table.n_rows
+    seed = seed_of(settings.random_state)
+    name = type(settings).__name__
+    rows, values, weight = checks.labelled_nodes(y, nodes, sample_weight, n_rows, classes, name)
+    output = Output.of_classes(values, settings.loss) if classes else Output.of_numbers(settings.loss)
+    weight = weight * output.label_weights(values, getattr(settings, "class_weight", None))
+    labels = Labels(rows, output.encode(values, "y"), weight)
+    evaluation = None
+    if eval_set is not None:
+        held, held_values = checks.extra_labels(eval_set, rows, n_rows, classes)
+        evaluation = Labels(held, output.encode(held_values, "eval_set"), np.ones(held.size))
+    column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
+    if column is not None and not output.loss.log_link and not classes:
+        checks.check_offset_size(column, labels.target, rows)
+    if column is not None and labels.target.shape[1] > 1:
+        raise ValueError("offset needs one score for each row: y has more than two classes.")
+    places = None
+    points = None
+    if groups is not None:
+        if coordinates is not None:
+            raise ValueError("groups takes a graph of the groups, no coordinates.")
+        places = group_places(checks.group_column(X, groups, n_rows), graph)
+    elif coordinates is not None:
+        if graph is not None:
+            raise ValueError("graph and coordinates exclude each other: pass one of them.")
+        points, graph = Coordinates.fit(coordinates, reader.names, table)
+        names = [reader.names[column] for column in points.columns]
+        if points.points.shape[1] == 2 and seem_degrees(points.points, names):
+            warn_caller(degrees_text(() if names == ["x", "y"] else names))
+        places = Places.of_rows(graph)
+    elif graph is not None:
+        checks.check_graph(graph, n_rows, X)
+        places = Places.of_rows(graph)
+    times = None if time is None else checks.time_column(time, table)
+    folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    return Data(
+        settings=settings,
+        reader=reader,
+        table=table,
+        feature_names=_get_feature_names(X),
+        output=output.fitted(labels, column),
+        folds=folds,
+        seed=seed,
+        places=places,
+        coordinates=points,
+        offset=column,
+        row_labels=order.index,
+    )
+
+
+def group_places(groups: Any, graph: Graph | None) -> Places:
+    """Return the places of rows in groups: nodes of a graph, and groups without edges."""
+    ids = as_id_array(groups, "groups")
+    known = as_id_array(list(dict.fromkeys(ids.tolist())), "groups")
+    if graph is None:
+        return Places(Graph(_no_edges(known.size), known), positions_of(known, ids))
+    new = known[positions_of(graph.node_ids, known) < 0]
+    if new.size == known.size:
+        example, other = known[:1].tolist()[0], graph.node_ids[:1].tolist()[0]
+        warn_caller(
+            f"No group is a node of graph: groups hold {example!r}, graph has {other!r}. Its edges "
+            "are not used. Are ids numbers in one and text in the other?"
+        )
+    if new.size:
+        every = as_id_array([*graph.node_ids.tolist(), *new.tolist()], "groups")
+        adjacency = graph.adjacency
+        adjacency.resize((every.size, every.size))
+        graph = Graph(adjacency, every)
+    return Places(graph, positions_of(graph.node_ids, ids))
+
+
+def _no_edges(n_nodes: int) -> Any:
+    from scipy import sparse
+
+    return sparse.csr_array((n_nodes, n_nodes))
+
+
+def draw_folds(
+    settings: Any,
+    labels: Labels,
+    evaluation: Labels | None,
+    classes: bool,
+    seed: int,
+    times: Array | None,
+) -> Folds:
+    """Return the folds of the labels."""
+    count = settings.n_folds
+    every = np.arange(labels.size)
+    if not settings.early_stopping or (
+        labels.size < defaults.FEWEST_LABELS and evaluation is None and count == "auto"
+    ):
+        return Folds(labels, (every,), (every[:0],), evaluation)
+    if times is not None and evaluation is None and count != 1:
+        n_blocks, share = defaults.BLOCKS_IN_TIME
+        folds = split_in_time(labels, times[labels.rows], n_blocks, share)
+        if not folds.n_models:
+            raise ValueError(
+                "time is the same for all labels: pass times that differ, or leave time out."
+            )
+        return folds
+    if count == "auto":
+        count = defaults.n_folds(labels.size) if labels.size >= defaults.FEWEST_LABELS else 1
+    if count > 1:
+        if labels.size < 2 * count:
+            raise ValueError(
+                f"n_folds={count} needs at least {2 * count} labels, got {labels.size}: use fewer."
+            )
+        return split_at_random(labels, count, seed, classes, evaluation)
+    is_enough = evaluation is not None or labels.size < defaults.FEWEST_LABELS
+    share = 0.0 if is_enough else defaults.HELD_OUT_SHARE
+    return split_share(labels, share, seed, classes, evaluation)
+
+
+def portfolio(data: Data) -> list[Member]:
+    """Return the members that these data can have, the first with a field before all others."""
+    settings = data.settings
+    members = list(PORTFOLIO)
+    graph = None if data.places is None else data.places.graph
+    if graph is None or (data.places.are_rows and graph.n_edges == 0):
+        members = [member for member in members if not member.uses_graph]
+    else:
+        if graph.n_edges == 0:
+            members = [replace(member, propagates=False, spectral=0) for member in members]
+        if graph.n_nodes > defaults.SPECTRAL_UP_TO:
+            members = [replace(member, spectral=0) for member in members]
+        if data.labels.size >= defaults.MANY_LABELS_FROM:  # of no use but for the gain
+            members = [one for one in members if one.uses_graph or one.learner == "trees"]
+    if not isinstance(settings.learner, str):
+        members = [member for member in members if member.learner == "trees"]
+    if data.folds.validation(0) is None or data.folds.n_models == 1:
+        return members[:1] if graph is None else members[1:2]
+    return members
+
+
+def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
+    """Return what a member is on these data; parts that the user has set are those of all members."""
+    settings, output = data.settings, data.output
+    classes, n_labels = output.is_classifier, data.labels.size
+    is_network = member.learner == "network"
+    loss = output.loss
+    if is_network and wants_poisson(data):
+        loss = Poisson()
+
+    def chosen(name: str, default: Any) -> Any:
+        value = getattr(settings, name)
+        return default if isinstance(value, str) and value == "auto" else value
+
+    steps = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
+    smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
+    start = default_field(data, loss)
+    field: Any = {"": None, "default": start, "estimated": strengths}[member.field]
+    if field is strengths and strengths is not None:
+        field = in_units_of(strengths, data, loss)
+    field = chosen("labels", field)
+    if isinstance(field, str):
+        if field not in ("field", "none"):
+            raise ValueError(
+                f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {field!r}."
+            )
+        field = None if field == "none" else (strengths or start)
+    is_wide = data.table.is_sparse and isinstance(settings.learner, str)
+    own = "vectors" if is_wide else "all"
+    spectral = member.spectral
+    if is_wide and not is_network and member.neighbors and field is not None:
+        own, spectral = "none", defaults.SPECTRAL_COLUMNS
+    features = FeatureMap(
+        neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
+        smoothing=chosen("feature_smoothing", None),
+        spectral=chosen(
+            "spectral_features", SpectralFeatures(spectral) if spectral else None
+        ),
+        own=own,
+        rotation=None if data.coordinates is None else data.coordinates.rotation,
+        n_directions=defaults.DIRECTIONS,
+    )
+    if data.places is None:
+        smoothing = field = None
+        features = replace(features, neighbors=None, smoothing=None, spectral=None)
+    elif not data.places.are_rows:
+        smoothing = None
+        features = replace(features, smoothing=None)
+    learner: Learner
+    if is_network:
+        learner = defaults.network(n_labels, classes)
+    elif settings.learner == "lightgbm":
+        width = columns_of(features, data).values.shape[1]
+        learner = defaults.trees(n_labels, classes, width)
+    else:
+        learner = as_learner(settings.learner)
+    is_network = isinstance(learner, RandomNetwork)
+    rate = defaults.learning_rate(n_labels, classes, is_network, smoothing is not None)
+    if not is_network:
+        rate = settings.learning_rate or rate
+    patience = defaults.patience(rate, is_network)
+    if not isinstance(settings.early_stopping, bool):
+        patience = settings.early_stopping
+    return Parts(member, learner, features, smoothing, field, loss, rate, patience)
+
+
+def wants_poisson(data: Data) -> bool:
+    """Whether networks are trained with the Poisson loss: for skewed numbers of 0 and more."""
+    if type(data.output.loss) is not SquaredError or data.offset is not None:
+        return False
+    if data.settings.loss not in ("auto", None):
+        return False
+    evaluation = data.folds.evaluation
+    if evaluation is not None and evaluation.target.min() < 0.0:
+        return False
+    target, weight = data.labels.target[:, 0], data.labels.weight
+    mean = float(np.average(target, weights=weight))
+    deviation = float(np.sqrt(np.average((target - mean) ** 2, weights=weight)))
+    return bool(target.min() >= 0.0 and deviation > defaults.POISSON_FROM * mean)
+
+
+def typical_curvature(data: Data, loss: Loss) -> float:
+    """Return the mean curvature of a loss at the initial score: the unit of strengths."""
+    if not loss.curvature_has_units:
+        return 1.0
+    offset = None if data.offset is None else data.offset[data.labels.rows]
+    start = initial_scores(loss, data.labels.target, data.labels.weight, offset)
+    with np.errstate(all="ignore"):
+        return float(np.mean(loss.curvature(start, data.labels.target)))
+
+
+def default_field(data: Data, loss: Loss) -> LatentField:
+    """Return the field of default strengths, in units of the curvature of a loss."""
+    unit = typical_curvature(data, loss)
+    field = LatentField()
+    return field if not 0.0 < unit < np.inf else field.scaled(unit)
+
+
+def in_units_of(field: LatentField, data: Data, loss: Loss) -> LatentField:
+    """Return a field that was estimated with the fit's loss, in the units of another."""
+    if loss is data.output.loss:
+        return field
+    return field.scaled(typical_curvature(data, loss) / typical_curvature(data, data.output.loss))
+
+
+def columns_of(features: FeatureMap, data: Data) -> Table:
+    """Return the columns of a member's trees, those of the same features once."""
+    return data.share(("columns", repr(features)), lambda: _computed(features, data)[1])
+
+
+def learned_features(features: FeatureMap, data: Data) -> FeatureMap:
+    """Return features with what they have learned from the table and the graph."""
+    columns_of(features, data)
+    return data.share(("features", repr(features)), lambda: None)
+
+
+def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
+    given = features
+    if features.spectral is not None and data.places is not None:
+        graph, spectral = data.places.graph, features.spectral
+        count = max(spectral.n_components, defaults.SPECTRAL_COLUMNS)
+        most = SpectralFeatures(count, spectral.random_state)
+        every = data.share(("vectors", repr(most)), lambda: most.vectors(graph, data.seed))
+        given = replace(features, vectors=leading_vectors(every, spectral.n_components))
+    learned = given.learn(data.table, data.places, data.seed)
+    data.shared["features", repr(features)] = learned
+    return learned, learned.transform(data.table, data.places)
+
+
+def first_run(
+    data: Data, members: Sequence[Member], watchers: Sequence[Callback], limit: Limit
+) -> tuple[Data, LatentField | None, list[Run]]:
+    """Train the first member, and estimate the field and the open parameters of the loss from it."""
+    first = members[0]
+    if first.field == "estimated":  # one model: strengths from plain trees
+        first = Member("trees")
+    run = cross_fit(resolve(first, data, None), data, watchers, limit)
+    if not run.models:
+        raise KeyboardInterrupt
+    runs = [run]
+    folds = data.folds.first(len(run.models))
+    labels = folds.unseen
+    if labels.size < defaults.FEWEST_LABELS:
+        return data, None, runs
+    loss = data.output.loss
+    if not data.output.is_classifier:
+        loss = regression_loss(data.settings.loss)  # with parameters that the user left open
+    found = None
+    if data.places is not None and any(member.field for member in members):
+        found = estimate_strengths(data.places, labels, run.without_field, loss, data.seed)
+    fitted = loss.prepared(labels.target, labels.weight, run.without_field)
+    output = replace(data.output, loss=fitted if found is None else found.loss)
+    return replace(data, output=output), None if found is None else found.field, runs
+
+
+def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Limit) -> Run:
+    """Train the models of all folds of a member; fewer if the fit is to end."""
+    start = time.perf_counter()
+    table = columns_of(parts.features, data)
+    rows, operator = needed_rows(parts, data)
+    n_outputs = data.labels.target.shape[1]
+    is_small = table.values.size < ENTRIES_OF_ONE_THREAD and parts.learner.is_concurrent
+    most = max_threads(data.settings.n_jobs)
+    n_folds = data.folds.n_models
+    n_concurrent = most if is_small and all(one.is_concurrent for one in watchers) else 1
+    n_jobs = 1 if is_small else min(most, 1 + table.values.size // ENTRIES_OF_THREAD)
+
+    def bin_table() -> Binned:
+        own = table if rows.size == table.n_rows else table.subset(rows)
+        device = data.settings.device
+        return parts.learner.bin(own, n_outputs=n_outputs, n_jobs=n_jobs, device=device)
+
+    key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
+    binned = data.share(key, bin_table)
+
+    def train(fold: int) -> FoldModel | None:
+        if limit.is_reached:
+            return None
+        return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
+
+    blas = threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
+    with threads(n_jobs), blas:
+        if n_concurrent > 1 and n_folds > 1:
+            with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
+                jobs = [pool.submit(copy_context().run, train, fold) for fold in range(n_folds)]
+                trained = [job.result() for job in jobs]
+        else:
+            trained = [train(fold) for fold in range(n_folds)]
+    models = []
+    for model in trained:
+        if model is None or (model.reason == limit_reason(limit) and models):
+            break
+        models.append(model)
+    seconds = time.perf_counter() - start
+    logger.info("%s: %d models in %.2f s", parts.member.name, len(models), seconds)
+    return Run(parts, table, rows, tuple(models), seconds)
+
+
+def needed_rows(parts: Parts, data: Data) -> tuple[IntArray, Operator]:
+    """Return the rows whose scores matter in training, others have no gradient; and P on these."""
+    known = [data.labels.rows]
+    known += [] if data.folds.evaluation is None else [data.folds.evaluation.rows]
+    rows = np.unique(np.concatenate(known))
+    if parts.smoothing is None or data.places is None:
+        return rows, Identity()
+    operator = parts.smoothing.operator(data.places.graph)
+    return operator.around(rows) or (np.arange(data.table.n_rows), operator)
+
+
+def limit_reason(limit: Limit) -> str | None:
+    """Return why a model ended early, if the fit has reached its limit."""
+    return limit.reason if limit.is_reached else None
+
+
+def train_fold(
+    parts: Parts,
+    data: Data,
+    operator: Operator,
+    rows: IntArray,
+    binned: Binned,
+    fold: int,
+    watchers: Sequence[Callback],
+    limit: Limit,
+) -> FoldModel:
+    """Train the model of one fold."""
+    folds, settings = data.folds, data.settings
+    known = folds.labels.subset(folds.training[fold])
+    validation = folds.validation(fold)
+    shared: dict[str, Any] = {}
+    if parts.field is not None and data.places is not None:
+        key = ("posterior", repr(parts.field), fold)
+        nodes = data.places.node_of_row[known.rows]
+        graph, prior_field = data.places.graph, parts.field
+        prior = data.share(("prior", repr(parts.field)), lambda: prior_field.prior(graph))
+        shared["posterior"] = data.share(key, lambda: Posterior(prior, nodes))
+        shared["node_of_row"] = data.places.node_of_row[rows]
+        mode_key = ("mode", *key, repr(parts.loss))
+        shared["start_mode"] = data.shared.get(mode_key)
+
+    def within(labels: Labels | None) -> Labels | None:
+        if labels is None or rows.size == data.table.n_rows:
+            return labels
+        return replace(labels, rows=np.searchsorted(rows, labels.rows))
+
+    own, held = within(known), within(validation)
+    assert own is not None
+    objective = Objective(
+        parts.loss,
+        own,
+        operator,
+        rows.size,
+        validation=held,
+        offset=None if data.offset is None else data.offset[rows],
+        **shared,
+    )
+    if "posterior" in shared:
+        data.shared[mode_key] = objective.start_mode
+    history = History()
+    stopping: list[Callback] = [history, *watchers]
+    n_rounds = settings.n_estimators
+    if held is not None and settings.early_stopping:
+        stopping.append(EarlyStopping(parts.patience))
+    elif settings.early_stopping:  # too few labels to hold some out
+        n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
+    grower = binned.grower(data.seed % 1_000_003 + fold)
+    boosted = boost(
+        objective,
+        grower,
+        n_rounds=n_rounds,
+        learning_rate=parts.rate,
+        callbacks=[*stopping, limit],
+        member=parts.member.name,
+        fold=fold,
+    )
+    best = boosted.best
+    empty = np.zeros((0, own.target.shape[1]))
+    held_raw = without_field = empty
+    n_held = folds.held_out[fold].size
+    if held is not None:
+        held_raw = to_raw(parts, data, objective.predict(best, held.rows))
+        without_field = objective.fixed(held.rows) + best.smoothed[held.rows]
+    return FoldModel(
+        ensemble=grower.compile(best.weights),
+        init_score=objective.init_score,
+        scores=best.scores,
+        held_out=held_raw[:n_held],
+        evaluation=held_raw[n_held:],
+        without_field=without_field,
+        n_rounds=boosted.n_rounds,
+        reason=boosted.reason,
+        losses=history.losses,
+    )
+
+
+def to_raw(parts: Parts, data: Data, scores: Array) -> Array:
+    """Return scores of a member as raw predictions of the fit's loss."""
+    return parts.loss.inverse_link(scores) if has_own_link(parts, data) else scores
+
+
+def has_own_link(parts: Parts, data: Data) -> bool:
+    """Whether a member is trained with another likelihood than that of the fit."""
+    return type(parts.loss) is not type(data.output.loss)
+
+
+def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tuple[Array, Array]:
+    """Return weights of 0 or more, and an intercept, of the least loss of the weighted sum.
+
+    ``raw`` of shape (K, m, c) are predictions of K members at labels that they were not trained on.
+    """
+    fixed = 0.0 if offset is None else offset
+    own = raw - fixed
+    n_members = len(own)
+    has_intercept = int(own.shape[2] == 1 and loss.curvature_has_units)
+    weight = labels.weight / labels.weight.sum()
+    if type(loss) is SquaredError:
+        root = np.sqrt(weight)[:, None]
+        columns = np.column_stack([*own[:, :, 0], labels.target[:, 0] - np.ravel(fixed)])
+        mean = weight @ columns
+        triangle = np.linalg.qr(root * (columns - mean), mode="r")
+        weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
+        return weights, np.array([mean[-1] - mean[:-1] @ weights])
+    scale = max(float(np.abs(own).mean()), 1e-300)
+
+    def value(parameters: Array) -> tuple[float, Array]:
+        shift = scale * parameters[n_members:].sum()
+        scores = fixed + shift + np.tensordot(parameters[:n_members], own, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(weight @ loss.value(scores, labels.target))
+            slope = weight[:, None] * loss.gradient(scores, labels.target)
+        gradient = np.einsum("kmc,mc->k", own, slope)
+        return total, np.append(gradient, np.full(has_intercept, scale * slope.sum()))
+
+    start = np.append(np.full(n_members, 1.0 / n_members), np.zeros(has_intercept))
+    bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    best = found.x if found.fun < value(start)[0] else start
+    intercept = scale * best[n_members:] if has_intercept else np.zeros(own.shape[2])
+    return best[:n_members], intercept
+
+
+def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | None) -> Array:
+    """Return offset + intercept + Σ w_k (raw_k − offset)."""
+    fixed = 0.0 if offset is None else offset
+    return fixed + intercept + np.tensordot(weights, raw - fixed, 1)
+
+
+def nested(raw: Array, folds: Folds, loss: Loss, offset: Array | None) -> Array:
+    """Return the weighted sum at each unseen label, with weights that its fold did not choose."""
+    labels = folds.unseen
+    sizes = [held.size for held in folds.held_out]
+    if folds.evaluation is not None:
+        sizes.append(folds.evaluation.size)
+    part = np.repeat(np.arange(len(sizes)), sizes)
+    result = np.empty(raw.shape[1:])
+    for number in range(len(sizes)):
+        own = part == number
+        others = ~own if (~own).any() else own
+        known = None if offset is None else offset[others]
+        chosen = combine(raw[:, others], labels.subset(others), loss, known)
+        result[own] = weighted_sum(*chosen, raw[:, own], None if offset is None else offset[own])
+    return result
+
+
+def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
+    """Weigh the members, and return the model of those that have a weight."""
+    folds, loss = data.folds, data.output.loss
+    labels = folds.unseen
+    n_outputs = data.labels.target.shape[1]
+    offset = None if data.offset is None else data.offset[labels.rows]
+    weights, intercept = np.ones(len(runs)) / len(runs), np.zeros(n_outputs)
+    raw = np.array([run.unseen for run in runs])
+    together = raw.mean(axis=0)
+    if labels.size and len(runs) > 1:
+        weights, intercept = combine(raw, labels, loss, offset)
+        together = nested(raw, folds, loss, offset)
+    if not weights.any():
+        weights[0] = 1e-12  # predictions are the intercept
+    gain = None
+    plain = [k for k, run in enumerate(runs) if not run.parts.uses_graph]
+    if data.places is not None and plain and len(plain) < len(runs) and labels.size:
+        without = nested(raw[plain], folds, loss, offset)
+        gain = Gain.of(loss, labels, without, together)
+    kept = [k for k in range(len(runs)) if weights[k] > 0.0]
+    components = tuple(component(data, runs[k], float(weights[k])) for k in kept)
+    table = [selection_row(run, own, float(weight), labels, loss) for run, own, weight in zip(runs, raw, weights, strict=True)]
+    first = runs[kept[0]].models[0]
+    reasons = [model.reason for run in runs for model in run.models]
+    names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")
+    names = (*names, "row_labels")
+    model = Model(
+        **{name: getattr(data, name) for name in names},
+        estimator=type(data.settings).__name__,
+        parameters=data.settings.get_params(deep=False),
+        labels=data.labels,
+        components=components,
+        intercept=intercept,
+        unseen=Unseen(labels.rows, labels.target, labels.weight, together),
+        selection=tuple(table),
+        gain=gain,
+        history=first.losses,
+        stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
+    )
+    model = model.with_predictions()
+    return replace(model, spread=estimate_spread(model, folds))
+
+
+def selection_row(
+    run: Run, raw: Array, weight: float, labels: Labels, loss: Loss
+) -> dict[str, Any]:
+    """Return what ``selection_`` says of a member: the loss is half the deviance."""
+    mean = error = np.nan
+    if labels.size:
+        losses = 0.5 * loss.deviance(raw, labels.target)
+        mean, error = labels.mean(losses), float(losses.std() / np.sqrt(losses.size))
+    return {
+        "member": run.parts.member.name,
+        "loss": mean,
+        "standard_error": error,
+        "weight": weight,
+        "rounds": float(np.mean([model.n_rounds for model in run.models])),
+        "seconds": run.seconds,
+    }
+
+
+def component(data: Data, run: Run, weight: float) -> Component:
+    """Return the mean of a member's models, with scores of all rows."""
+    parts, models = run.parts, run.models
+    ensemble = type(models[0].ensemble).mean([model.ensemble for model in models])
+    scores = np.empty((data.table.n_rows, models[0].scores.shape[1]))
+    scores[run.rows] = np.mean([model.scores for model in models], axis=0)
+    others = np.setdiff1d(np.arange(data.table.n_rows), run.rows)
+    if others.size:
+        with threads(max_threads(data.settings.n_jobs)):
+            scores[others] = ensemble.predict(run.table.subset(others))
+    return Component(
+        member=parts.member,
+        weight=weight,
+        features=learned_features(parts.features, data),
+        origin=run.table.origin,
+        columns=run.table.names,
+        ensemble=ensemble,
+        init_score=np.mean([model.init_score for model in models], axis=0),
+        scores=scores,
+        smoothing=parts.smoothing,
+        field=parts.field,
+        loss=parts.loss if has_own_link(parts, data) else None,
+        rounds=tuple(model.n_rounds for model in models),
+    )

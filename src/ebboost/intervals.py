@@ -1,0 +1,386 @@
+"""How far labels may be from their predictions: variances, distributions, conformal intervals.
+
+The variance of a label is s(x)² (V(μ) + g'(η)² φ v): the noise of the likelihood, the posterior
+variance v of the field, and a learned scale s of trees that are trained on the sizes of residuals
+of labels that models were not trained on. Intervals have the ends of that distribution at the
+levels that contain as many of those labels as wanted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+from scipy.special import ndtr, ndtri
+
+from ebboost._common import Array, IntArray, check_number
+from ebboost.data.labels import Folds, Labels, one_hot
+from ebboost.data.table import Table
+from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
+from ebboost.learners import Ensemble, LightGBM
+from ebboost.losses import Gamma, Loss, NegativeBinomial, Poisson, Quantile, Tweedie
+from ebboost.model import Model
+from ebboost.predict import Predictions, Rows, rows_of_nodes
+
+# Trees of the scale: fewest labels, folds, leaves, rows of a leaf, rounds, rate and patience.
+SCALE_LABELS = 200
+SCALE_FOLDS = 3
+SCALE_TREES = {"num_leaves": 4, "learning_rate": 0.1, "lambda_l2": 5.0}
+SCALE_MIN_ROWS = 20
+SCALE_ROUNDS = 150
+SCALE_PATIENCE = 10
+SCALES = (0.05, 20.0)
+OVERDISPERSION = 1e-6  # by how much the variance of a count exceeds its mean at least
+LOG_MEANS = (-230.0, 230.0)  # logarithms of means: squares of these are in range
+LEAST = 1e-150  # dispersion, of residuals that are all 0
+DEGREES = (3.0, 200.0)  # of freedom of the distribution of numbers
+MAX_SCORE = 40.0  # of labels whose probability is 0 in double precision
+NO_RESIDUALS = (
+    "needs residuals at labels that were not trained on, and this fit has none: pass "
+    "eval_set=(nodes, y), or leave early_stopping=True with at least 10 labels."
+)
+
+
+class Intervals(NamedTuple):
+    """Predictions and the ends of their intervals, one entry for each row.
+
+    Parameters
+    ----------
+    prediction, lower, upper : ndarray of shape (n,)
+    """
+
+    prediction: Array
+    lower: Array
+    upper: Array
+
+
+class PredictionSets(NamedTuple):
+    """Predicted classes, and which classes the set of each row contains.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n,)
+    contains : ndarray of bool, shape (n, n_classes)
+        In the order of ``classes_``. A set contains at least the most probable class.
+    """
+
+    prediction: NDArray[Any]
+    contains: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """What a model knows about its errors; made in ``fit``."""
+
+    dispersion: float  # φ of the likelihood, without what the field explains
+    field: LatentField | None  # in the units of the fit's loss
+    df: float  # degrees of freedom of the distribution of numbers
+    variance: Array  # v on the nodes, in units of φ
+    scale: Array  # s of the fitted rows
+    scores: Array  # normal scores of the unseen labels, of shape (m,)
+    trees: Ensemble | None = field(default=None, repr=False)  # of log s
+
+
+def estimate_spread(model: Model, folds: Folds) -> Spread | None:
+    """Return the spread of a model of numbers; None where every label was trained on."""
+    unseen, loss = model.unseen, model.output.loss
+    if model.output.is_classifier or not unseen.rows.size:
+        return None
+    own_field = field_of(model)
+    variance = np.zeros(0)
+    held = np.zeros(unseen.rows.size)
+    if own_field is not None and model.places is not None:
+        variance = field_variance(model, own_field, model.labels)
+        node = model.places.node_of_row[unseen.rows]
+        sizes = [one.size for one in folds.held_out]
+        ends = np.cumsum(sizes)
+        for number, (stop, size) in enumerate(zip(ends, sizes, strict=True)):
+            own = slice(stop - size, stop)
+            known = folds.labels.subset(folds.training[number])
+            held[own] = field_variance(model, own_field, known, node[own])
+        held[ends[-1] :] = variance[node[ends[-1] :]]
+    labels = Labels(unseen.rows, unseen.target, unseen.weight)
+    dispersion = dispersion_of(loss, unseen.raw, labels, held)
+    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
+    residual = (unseen.target - loss.inverse_link(unseen.raw))[:, 0]
+    size = np.abs(residual) / expected
+    trees, held_scale = None, np.ones(size.size)
+    scale = np.ones(model.n_rows)
+    table = model.table
+    if table is not None and not table.is_sparse and size.size >= SCALE_LABELS and size.any():
+        columns = scale_columns(table.subset(unseen.rows), unseen.raw, held)
+        trees, held_scale = grow_scale(columns, size)
+        every = np.zeros(model.n_rows)
+        if variance.size and model.places is not None:
+            every = variance[model.places.node_of_row]
+        scale = scales(trees, scale_columns(table, model.raw, every))
+    deviation = expected * held_scale
+    standardised = residual / deviation
+    spread = float(np.sqrt(np.mean(standardised**2))) or 1.0
+    df = degrees_of_freedom(standardised / spread) if not loss.log_link else DEGREES[1]
+    result = Spread(
+        dispersion * spread**2, own_field, df, variance / 1.0, scale, np.zeros(0), trees
+    )
+    distribution = distribution_with(loss, unseen.raw, deviation * spread, df)
+    scores = normal_scores(distribution, unseen.target[:, 0])
+    object.__setattr__(result, "scores", scores)
+    return result
+
+
+def field_of(model: Model) -> LatentField | None:
+    """Return the field of the components in the units of the fit's loss, None without one."""
+    own = [one.field for one in model.components if one.field is not None and one.loss is None]
+    if own:
+        return own[-1]
+    for one in model.components:
+        if one.field is not None and one.loss is not None:
+            scores = np.log(np.maximum(model.raw[model.labels.rows], 1e-300))
+            unit = float(np.mean(one.loss.curvature(scores, model.labels.target)))
+            return one.field.scaled(1.0 / unit)
+    return None
+
+
+def field_variance(
+    model: Model, own: LatentField, labels: Labels, nodes: IntArray | None = None
+) -> Array:
+    """Return the posterior variance of the field in units of φ, given labels of fitted rows."""
+    assert model.places is not None
+    posterior = Posterior(own.prior(model.places.graph), model.places.node_of_row[labels.rows])
+    loss, known = model.output.loss, labels.relative()
+    curvature = loss.curvature(model.raw[labels.rows], labels.target)
+    heights = np.broadcast_to(curvature, labels.target.shape)[:, :1]
+    return posterior_variances(posterior, known.weight[:, None] * heights, nodes)
+
+
+def dispersion_of(loss: Loss, raw: Array, labels: Labels, variance: Array) -> float:
+    """Return φ of the likelihood at unseen labels, without what the field explains."""
+    if type(loss).dispersion is Loss.dispersion:
+        return 1.0
+    dispersion = loss.dispersion(raw, labels.target, labels.weight)
+    typical = float(variance.mean())  # in the unit of one over the curvature
+    if not loss.constant_curvature:
+        typical *= float(np.mean(loss.curvature(raw, labels.target)))
+    return max(dispersion / (1.0 + typical), LEAST)
+
+
+def model_variance(loss: Loss, raw: Array, dispersion: float, variance: Array) -> Array:
+    """Return the variance of labels that the likelihood and the field explain."""
+    raw = raw.clip(*LOG_MEANS) if loss.log_link else raw
+    noise = loss.variance(raw, dispersion)[:, 0]
+    rate = np.exp(2.0 * raw[:, 0]) if loss.log_link else 1.0
+    return noise + rate * dispersion * variance
+
+
+def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
+    """Return the columns of the trees of the scale."""
+    own = np.column_stack([raw[:, 0], np.log(np.maximum(variance, 1e-30))])
+    values = np.hstack([np.asarray(table.values, dtype=np.float64), own])
+    names = (*table.names, "prediction", "field variance")
+    origin = tuple(range(len(names)))
+    return Table(values, names, table.categorical, origin, categories=table.categories)
+
+
+def grow_scale(columns: Table, size: Array) -> tuple[Ensemble, Array]:
+    """Return trees of the log size of residuals, and the scale at the labels, each out of fold."""
+    import lightgbm
+
+    from ebboost.learners.lightgbm import LightGBMEnsemble
+
+    params = {**SCALE_TREES, "objective": "gamma", "verbosity": -1, "num_threads": 1, "seed": 0}
+    params |= {"min_data_in_leaf": max(SCALE_MIN_ROWS, size.size // 100)}
+    params |= {"deterministic": True, "force_col_wise": True, "boost_from_average": False}
+    target = np.maximum(size / float(size.mean()), 1e-6)
+    fold = np.random.default_rng(0).permutation(size.size) % SCALE_FOLDS
+    held = np.zeros(size.size)
+    ensembles = []
+    data = lightgbm.Dataset(
+        columns.values, target, categorical_feature=list(columns.categorical), params=params
+    ).construct()
+    for number in range(SCALE_FOLDS):
+        parts = [data.subset(np.flatnonzero(own)) for own in (fold != number, fold == number)]
+        stop = lightgbm.early_stopping(SCALE_PATIENCE, verbose=False)
+        booster = lightgbm.train(params, parts[0], SCALE_ROUNDS, [parts[1]], callbacks=[stop])
+        ensemble = LightGBMEnsemble(booster.model_to_string())
+        ensembles.append(ensemble)
+        own = fold == number
+        held[own] = ensemble.predict(columns.subset(own))[:, 0]
+    return LightGBMEnsemble.mean(ensembles), np.exp(held).clip(*SCALES)
+
+
+def scales(trees: Ensemble, columns: Table) -> Array:
+    """Return s of rows."""
+    return np.exp(trees.predict(columns)[:, 0]).clip(*SCALES)
+
+
+def degrees_of_freedom(standardised: Array) -> float:
+    """Return those of a t distribution of the same kurtosis as far as quantiles show it.
+
+    The ratio of the 97.5 and 75 % quantiles of sizes, which outliers do not move.
+    """
+    sizes = np.quantile(np.abs(standardised), (0.5, 0.95))
+    if not sizes[0] > 0.0:
+        return DEGREES[0]
+    wanted = sizes[1] / sizes[0]
+    grid = np.geomspace(*DEGREES, 60)
+    ratios = stats.t.ppf(0.975, grid) / stats.t.ppf(0.75, grid)
+    return float(grid[np.abs(ratios - wanted).argmin()])
+
+
+def distribution_with(loss: Loss, raw: Array, deviation: Array, df: float) -> Any:
+    """Return predictive distributions of labels, a frozen distribution of scipy."""
+    if loss.log_link:
+        mean = np.exp(raw[:, 0].clip(*LOG_MEANS))
+        variance = deviation**2
+        if isinstance(loss, (Poisson, NegativeBinomial)):
+            least = mean * (1.0 + OVERDISPERSION * np.maximum(mean, 1.0))
+            variance = np.maximum(variance, least)
+            return stats.nbinom(mean**2 / (variance - mean), mean / variance)
+        if isinstance(loss, Tweedie):
+            return ZeroOrGamma(mean, variance, loss.power)
+        return stats.gamma(mean**2 / variance, scale=variance / mean)
+    center = loss.inverse_link(raw)[:, 0]
+    return stats.t(df, loc=center, scale=deviation / np.sqrt(df / (df - 2.0)))
+
+
+class ZeroOrGamma:
+    """Amounts that are often 0, else a gamma distribution: the methods of scipy's distributions.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n,)
+    power : float
+        p of the Tweedie distribution with these moments, whose chance of 0 is taken.
+    """
+
+    def __init__(self, mean: Array, variance: Array, power: float) -> None:
+        self._mean, self._variance = mean, variance
+        dispersion = variance / mean**power
+        self._zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
+        positive = np.maximum(1.0 - self._zero, 1e-12)
+        own_mean = mean / positive
+        own_variance = np.maximum((variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2)
+        self._amount = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
+
+    def mean(self) -> Array:
+        """Return the means."""
+        return self._mean
+
+    def std(self) -> Array:
+        """Return the standard deviations."""
+        return np.sqrt(self._variance)
+
+    def var(self) -> Array:
+        """Return the variances."""
+        return self._variance
+
+    def cdf(self, y: Array) -> Array:
+        """Return the probability of y or less."""
+        own = self._zero + (1.0 - self._zero) * self._amount.cdf(y)
+        return np.where(np.asarray(y) < 0.0, 0.0, own)
+
+    def sf(self, y: Array) -> Array:
+        """Return the probability of more than y."""
+        return 1.0 - self.cdf(y)
+
+    def ppf(self, level: Array) -> Array:
+        """Return quantiles."""
+        share = (level - self._zero) / np.maximum(1.0 - self._zero, 1e-12)
+        return np.where(share > 0.0, self._amount.ppf(np.clip(share, 0.0, 1.0)), 0.0)
+
+
+def normal_scores(distribution: Any, y: Array) -> Array:
+    """Return labels as normal scores of their distributions: of counts, in the middle of a step."""
+    below, above = distribution.cdf(y), distribution.sf(y)
+    is_step = below + above < 1.0 - 1e-9
+    middle = np.where(is_step, below, below)
+    with np.errstate(divide="ignore"):
+        scores = np.where(middle < 0.5, ndtri(middle), -ndtri(above))
+    return scores.clip(-MAX_SCORE, MAX_SCORE)
+
+
+def spread_of(model: Model, name: str = "interval") -> Spread:
+    """Return the spread, or raise ValueError with a remedy."""
+    if model.spread is None:
+        raise ValueError(f"{name} {NO_RESIDUALS}")
+    return model.spread
+
+
+def deviations(model: Model, predictions: Predictions) -> Array:
+    """Return the standard deviation of the labels of rows."""
+    spread, rows = spread_of(model), predictions.rows
+    loss = model.output.loss
+    variance = variance_of(model, spread, predictions)
+    if predictions.position is not None:
+        scale = spread.scale[predictions.position]
+    elif spread.trees is None or rows.table is None:
+        scale = np.ones(len(predictions.raw))
+    else:
+        scale = scales(spread.trees, scale_columns(rows.table, predictions.raw, variance))
+    return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
+
+
+def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array:
+    """Return the variance of the field at rows, in units of φ."""
+    rows, places = predictions.rows, model.places
+    if spread.field is None or places is None:
+        return np.zeros(len(predictions.raw))
+    if predictions.position is not None:
+        return spread.variance[places.node_of_row[predictions.position]]
+    alone = 1.0 / (spread.field.tau + spread.field.lam)  # of a node without edges
+    if rows.nodes is not None:
+        return np.where(rows.nodes >= 0, spread.variance[rows.nodes], alone)
+    if rows.edges is not None:
+        degrees = places.graph.degrees
+        near = np.sqrt(spread.variance)[:, None]  # neighbours vary together
+        mean, own = conditional_mean(spread.field, rows.edges, rows.between, near, degrees)
+        return mean[:, 0] ** 2 + own
+    assert rows.places is not None
+    graph = rows.places.graph
+    known = rows_of_nodes(places.graph, graph)[model.labels.rows]
+    labels = model.labels.subset(known >= 0)
+    posterior = Posterior(spread.field.prior(graph), known[known >= 0])
+    heights = model.output.loss.curvature(model.raw[labels.rows], labels.target)
+    heights = np.broadcast_to(heights, labels.target.shape)[:, :1]
+    return posterior_variances(posterior, labels.weight[:, None] * heights, None)
+
+
+def distribution_of(model: Model, predictions: Predictions) -> Any:
+    """Return the predictive distributions of rows."""
+    spread = spread_of(model, "predict_distribution")
+    deviation = deviations(model, predictions)
+    return distribution_with(model.output.loss, predictions.raw, deviation, spread.df)
+
+
+def conformal_quantile(scores: Array, level: float) -> float:
+    """Return the ⌈(m+1)·level⌉-th smallest of m scores, or infinity."""
+    rank = int(np.ceil((scores.size + 1) * level - 1e-9))
+    return float(np.sort(scores)[rank - 1]) if rank <= scores.size else np.inf
+
+
+def with_intervals(model: Model, predictions: Predictions, level: float) -> Intervals:
+    """Return predictions with intervals that contain this share of labels."""
+    check_number("interval", level, low=0.0, high=1.0, closed="neither")
+    spread = spread_of(model)
+    distribution = distribution_of(model, predictions)
+    tail = 0.5 * (1.0 + level)
+    lower = ndtr(-conformal_quantile(-spread.scores, tail))
+    upper = ndtr(conformal_quantile(spread.scores, tail))
+    prediction = model.output.decode(predictions.raw)
+    return Intervals(prediction, distribution.ppf(lower), distribution.ppf(upper))
+
+
+def with_sets(model: Model, predictions: Predictions, level: float) -> PredictionSets:
+    """Return predicted classes with sets that contain the true class with this probability."""
+    check_number("interval", level, low=0.0, high=1.0, closed="neither")
+    unseen, output = model.unseen, model.output
+    if not unseen.rows.size:
+        raise ValueError(f"interval {NO_RESIDUALS}")
+    true_class = one_hot(unseen.target).argmax(axis=1)
+    stated = output.apply_link(unseen.raw)
+    miss = 1.0 - stated[np.arange(true_class.size), true_class]
+    own = output.apply_link(predictions.raw)
+    contains = 1.0 - own <= conformal_quantile(miss, level)
+    contains[np.arange(len(own)), own.argmax(axis=1)] = True
+    return PredictionSets(output.decode(predictions.raw), contains)

@@ -1,0 +1,127 @@
+"""Strengths λ, τ of the latent field and parameters of the likelihood, by predictive deviance.
+
+Given scores of models that were not trained on the labels, these are hidden in folds and predicted
+by score plus field of the others. The strengths of least deviance are searched in factors, from the
+scale of the curvature; then the parameters of the likelihood are estimated again from these
+predictions, as a field takes up what looked like dispersion.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebboost._common import Array, IntArray
+from ebboost.data.labels import Labels
+from ebboost.data.neighbors import Places
+from ebboost.field import MIN_TAU, FieldEnergy, LatentField, Posterior
+from ebboost.losses import Loss
+
+# The search starts at λ equal to the mean curvature and this τ/λ; then by which factors it moves,
+# and how often at most.
+START_RATIO = 0.03
+FACTORS = (4.0, 2.0)
+MAX_MOVES = 8
+# Ends of the search: factors of the start, for λ and for τ/λ. Beyond, the deviance is flat, and
+# systems with a small τ are slow to solve.
+ENDS = (1e-3, 1e3)
+RATIO_ENDS = (0.03, 1e3)
+# Accuracy of modes and, where the loss is squared error, of means.
+MODE_TOLERANCE = 1e-2
+MEAN_TOLERANCE = 1e-5
+# Folds of labels that are hidden in turn; up to so many numbers all are predicted, beyond the first.
+N_FOLDS = 5
+ALL_FOLDS_UP_TO = 5_000
+# Rounds of strengths and parameters in turn.
+ROUNDS = 2
+# By what share a field must lower the deviance.
+MIN_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """An estimated field, None where none lowers the deviance; and the loss with its parameters."""
+
+    field: LatentField | None
+    loss: Loss
+    deviance: float
+    deviance_without: float
+
+
+def estimate_strengths(
+    places: Places, labels: Labels, scores: Array, loss: Loss, seed: int = 0
+) -> Strengths:
+    """Return the strengths of the field, and the parameters of the loss that are None.
+
+    ``scores`` are those of the labelled rows, offset included, by models not trained on that label.
+    """
+    nodes = places.node_of_row[labels.rows]
+    fold = np.random.default_rng(seed).permutation(labels.size) % N_FOLDS
+    tested = range(N_FOLDS if scores.size <= ALL_FOLDS_UP_TO else 1)
+    hidden = np.isin(fold, tested)
+    held = labels.subset(hidden)
+
+    def predict(loss: Loss, field: LatentField | None) -> Array:
+        """Scores of the hidden labels with a field of the others."""
+        result = scores.copy()
+        if field is None:
+            return result[hidden]
+        prior = field.prior(places.graph)
+        tolerance = MEAN_TOLERANCE if loss.constant_curvature else MODE_TOLERANCE
+        for number in tested:
+            known = fold != number
+            posterior = Posterior(prior, nodes[known])
+            energy = FieldEnergy(posterior, loss, labels.subset(known).relative())
+            z = energy.mode(scores[known], tolerance)
+            result[~known] += z[nodes[~known]]
+        return result[hidden]
+
+    def deviance(loss: Loss, predicted: Array) -> float:
+        with np.errstate(over="ignore"):
+            return held.mean(loss.deviance(predicted, held.target))
+
+    fitted = loss.prepared(labels.target, labels.weight, scores)
+    curvature = float(np.mean(fitted.curvature(scores, labels.target)))
+    alone = predict(fitted, None)
+    if START_RATIO * curvature < MIN_TAU:  # labels in a unit beyond that of any field
+        without = deviance(fitted, alone)
+        return Strengths(None, fitted, without, without)
+    field = LatentField(curvature, START_RATIO * curvature)
+    predicted = alone
+    for _ in range(ROUNDS):
+        predicted = predict(fitted, field)
+        least = deviance(fitted, predicted)
+        tried = {(field.lam, field.tau)}
+        for factor in FACTORS:
+            for _ in range(MAX_MOVES):
+                center = field
+                moves = ((1.0, factor), (1.0, 1 / factor), (factor, 1.0), (1 / factor, 1.0))
+                for up, ratio in moves:
+                    lam, tau = center.lam * up, center.tau * up * ratio
+                    if (lam, tau) in tried or not _in_range(lam, tau, curvature):
+                        continue
+                    tried.add((lam, tau))
+                    other = predict(fitted, LatentField(lam, tau))
+                    if (value := deviance(fitted, other)) < least:
+                        least, field, predicted = value, LatentField(lam, tau), other
+                if field is center:
+                    break
+        again = loss.prepared(held.target, held.weight, predicted)
+        if again.get_params() == fitted.get_params():
+            break
+        ratio = again.curvature_over(fitted, scores)
+        curvature *= ratio
+        field = LatentField(ratio * field.lam, max(ratio * field.tau, MIN_TAU))
+        fitted = again
+    without = deviance(fitted, alone)
+    best = deviance(fitted, predicted)
+    if best > (1.0 - MIN_GAIN) * without:
+        fitted = loss.prepared(labels.target, labels.weight, scores)
+        return Strengths(None, fitted, without, without)
+    return Strengths(field.scaled(1.0), fitted, best, without)
+
+
+def _in_range(lam: float, tau: float, scale: float) -> bool:
+    if tau < MIN_TAU:
+        return False
+    ratio = tau / (START_RATIO * lam)
+    return ENDS[0] <= lam / scale <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]

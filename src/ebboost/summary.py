@@ -1,0 +1,84 @@
+"""The text of ``model.summary()``."""
+
+import numpy as np
+
+from ebboost.field import LatentField
+from ebboost.intervals import with_intervals
+from ebboost.model import Gain, Model
+from ebboost.predict import Predictions, Rows
+
+HARM = 2.5  # standard errors by which the graph must raise the error for a warning
+
+
+def summarize(model: Model) -> str:
+    """Describe a fitted model in short lines: its members, errors, field and intervals."""
+    rounds = [count for one in model.components for count in one.rounds]
+    models = f"{rounds[0]:,} rounds"
+    if len(rounds) > 1:
+        models = f"{len(rounds)} models with {min(rounds):,} to {max(rounds):,} rounds"
+    rows = [("", f"{model.estimator}: {models}"), ("ended", model.stop_reason)]
+    gain = model.gain
+    if gain is not None and is_harm(gain):
+        rows.insert(0, ("warning", f"the graph does harm: {gain_text(gain)}"))
+    if model.places is None:
+        rows.append(("graph", "none given"))
+    elif not model.uses_graph:
+        rows.append(("graph", "not used: members without it are as good"))
+    if gain is not None:
+        rows.append(("error", gain_text(gain)))
+    if len(model.selection) > 1:
+        metric = gain.metric if gain is not None else "loss"
+        rows.append(("members", f"weight and loss at labels that were not trained on ({metric}):"))
+        for row in sorted(model.selection, key=lambda row: -row["weight"]):
+            text = f"{row['weight']:<8.3f}{row['loss']:<10.4g}{row['member']}"
+            rows.append(("", f"{'':12}{text}"))
+    rows += _field_rows(model)
+    rows += _interval_rows(model)
+    return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
+
+
+def is_harm(gain: Gain) -> bool:
+    """Return whether the graph raises the error by more than chance explains."""
+    return gain.with_graph - gain.without > HARM * gain.standard_error
+
+
+def gain_text(gain: Gain) -> str:
+    """Return the error without and with the graph, and the difference with its standard error."""
+    levels = f"{gain.metric} {gain.without:.4g} without the graph, {gain.with_graph:.4g} with it"
+    if gain.with_graph == gain.without or not gain.without:
+        return levels
+    error = 100.0 * gain.standard_error / abs(gain.without)
+    return f"{levels}: {-100.0 * gain.relative:+.1f} ± {error:.1f} %"
+
+
+def field_range(field: LatentField) -> float:
+    """Return the range of the field in edges: where its correlation has fallen to 1/e.
+
+    Exact on a path, where the correlation of nodes h edges apart is e^(−κh), cosh κ = 1 + τ/λ.
+    """
+    return float(1.0 / np.arccosh(1.0 + field.tau / field.lam)) if field.lam else 0.0
+
+
+def _field_rows(model: Model) -> list[tuple[str, str]]:
+    fields = [one.field for one in model.components if one.field is not None]
+    if not fields:
+        return []
+    text = f"λ = {fields[-1].lam:.3g}, τ = {fields[-1].tau:.3g}"
+    rows = [("field", f"{text}; range {field_range(fields[-1]):.3g} edges")]
+    return [*rows, ("labels", "predictions use the labels of fit, and predict(new_labels=...)")]
+
+
+def _interval_rows(model: Model) -> list[tuple[str, str]]:
+    if model.output.is_classifier:
+        return []
+    if model.spread is None:
+        return [("intervals", "none: every label was trained on")]
+    position = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
+    kind = "rows without a label"
+    if not position.size:
+        position, kind = np.arange(model.n_rows), "rows"
+    intervals = with_intervals(model, Predictions(model.raw[position], Rows(), position), 0.9)
+    widths = (intervals.upper - intervals.lower) / 2.0
+    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
+    text = f"90 % within ±{middle:.4g} for half of the {kind} ({low:.4g} to {high:.4g} for most)"
+    return [("intervals", text)]
