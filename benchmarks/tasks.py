@@ -31,7 +31,7 @@ NCOVR_THETA = (8.2946, 7.4862, 6.9372, 8.0035, 8.0472)
 
 def home() -> Path:
     """Return the folder that holds one folder per data set."""
-    default = Path("/work/shared/datasets")
+    default = Path(__file__).parents[2] / "shared" / "datasets"
     return Path(os.environ.get("EBBOOST_DATA", default))
 
 

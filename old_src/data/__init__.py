@@ -1,1 +1,0 @@
-"""Tables, labels, and the columns that trees are grown on."""

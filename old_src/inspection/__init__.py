@@ -1,1 +1,0 @@
-"""Checks, diagnostics, plots and reports of data and fitted models."""

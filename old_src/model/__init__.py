@@ -1,1 +1,0 @@
-"""The fitted model: its state, predictions, explanations, intervals and files."""

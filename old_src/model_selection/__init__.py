@@ -1,1 +1,0 @@
-"""Cross-validation, folds, hyperparameter search, and estimators for tools of scikit-learn."""

@@ -1,1 +1,0 @@
-"""Training: model selection, boosting, and everything between ``fit`` and a fitted state."""
