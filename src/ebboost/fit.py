@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +42,7 @@ from ebboost.defaults import PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
-from ebboost.intervals import estimate_spread
+from ebboost.intervals import Forecast, estimate_spread
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
@@ -73,6 +74,7 @@ class Data:
     places: Places | None = None
     coordinates: Coordinates | None = None
     offset: Array | None = None
+    times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
     #: What members share: columns, bins, spectral vectors, posteriors, by what they depend on.
     shared: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -274,6 +276,7 @@ def read(
         places=places,
         coordinates=points,
         offset=column,
+        times=times,
         row_labels=order.index,
     )
 
@@ -321,8 +324,7 @@ def draw_folds(
     ):
         return Folds(labels, (every,), (every[:0],), evaluation)
     if times is not None and evaluation is None and count != 1:
-        n_blocks, share = defaults.BLOCKS_IN_TIME
-        folds = split_in_time(labels, times[labels.rows], n_blocks, share)
+        folds = split_in_time(labels, times[labels.rows], *defaults.BLOCKS_IN_TIME)
         if not folds.n_models:
             raise ValueError(
                 "time is the same for all labels: pass times that differ, or leave time out."
@@ -357,7 +359,7 @@ def portfolio(data: Data) -> list[Member]:
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.validation(0) is None or data.folds.n_models == 1:
+    if data.folds.validation(0) is None or settings.n_folds == 1:
         return members[:1] if graph is None else members[1:2]
     return members
 
@@ -529,9 +531,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     n_jobs = 1 if is_small else min(most, 1 + table.values.size // ENTRIES_OF_THREAD)
 
     def bin_table() -> Binned:
-        own = table if rows.size == table.n_rows else table.subset(rows)
-        device = data.settings.device
-        return parts.learner.bin(own, n_outputs=n_outputs, n_jobs=n_jobs, device=device)
+        where = {"n_jobs": n_jobs, "device": data.settings.device}
+        return parts.learner.bin(table, rows, n_outputs=n_outputs, **where)
 
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
@@ -557,6 +558,42 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     seconds = time.perf_counter() - start
     logger.info("%s: %d models in %.2f s", parts.member.name, len(models), seconds)
     return Run(parts, table, rows, tuple(models), seconds)
+
+
+def train_again(run: Run, data: Data, folds: Folds, limit: Limit) -> Run:
+    """Train a member on other folds for as many rounds."""
+    settings = copy(data.settings)
+    rounds = [model.n_rounds for model in run.models]
+    settings.n_estimators = max(round(float(np.mean(rounds))), 1)
+    settings.early_stopping = False
+    data = replace(data, folds=folds, settings=settings, shared={})
+    again = cross_fit(run.parts, data, (), limit)
+    return again if len(again.models) == folds.n_models else run
+
+
+def forecasts(
+    data: Data, runs: Sequence[Run], weights: Array, intercept: Array, limit: Limit
+) -> Forecast | None:
+    """Predict labels as far ahead as the rows that are later than all labels, from those before."""
+    labels, times = data.labels, data.times
+    assert times is not None
+    own = times[labels.rows]
+    later = np.flatnonzero(times > own.max())
+    if not later.size:
+        return None
+    earliest = float(np.quantile(own, defaults.SHARE_BEFORE_FORECAST))
+    is_known = own < max(float(2.0 * own.max() - times.max()), earliest)
+    if is_known.all() or not is_known.any():
+        return None
+    parts = (np.flatnonzero(is_known), np.flatnonzero(~is_known))
+    folds = Folds(labels, parts[:1], parts[1:], in_time=True)
+    again = [train_again(run, data, folds, limit) for run in runs]
+    if any(run is old for run, old in zip(again, runs, strict=True)):
+        return None
+    held = labels.subset(parts[1])
+    offset = None if data.offset is None else data.offset[held.rows]
+    raw = weighted_sum(weights, intercept, np.array([run.unseen for run in again]), offset)
+    return Forecast(labels.subset(parts[0]), held, raw, later)
 
 
 def needed_rows(parts: Parts, data: Data) -> tuple[IntArray, Operator]:
@@ -744,7 +781,16 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         without = nested(raw[plain], folds, loss, offset)
         gain = Gain.of(loss, labels, without, together)
     kept = [k for k in range(len(runs)) if weights[k] > 0.0]
-    components = tuple(component(data, runs[k], float(weights[k])) for k in kept)
+    final = [runs[k] for k in kept]
+    forecast = None
+    if folds.in_time:  # models of blocks lack the latest labels
+        every = np.arange(data.labels.size)
+        count = defaults.MODELS_IN_TIME
+        all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
+        final = [train_again(run, data, all_labels, limit) for run in final]
+        forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
+    pairs = zip(final, weights[kept], strict=True)
+    components = tuple(component(data, run, float(weight)) for run, weight in pairs)
     table = [selection_row(run, own, float(weight), labels, loss) for run, own, weight in zip(runs, raw, weights, strict=True)]
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
@@ -764,7 +810,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
-    return replace(model, spread=estimate_spread(model, folds))
+    return replace(model, spread=estimate_spread(model, folds, forecast))
 
 
 def selection_row(
