@@ -403,6 +403,8 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
         rotation=None if data.coordinates is None else data.coordinates.rotation,
         n_directions=defaults.DIRECTIONS,
     )
+    if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
+        features = replace(features, own="vectors")
     if data.places is None:
         smoothing = field = None
         features = replace(features, neighbors=None, smoothing=None, spectral=None)
