@@ -357,8 +357,9 @@ def portfolio(data: Data) -> list[Member]:
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.validation(0) is None or data.folds.n_models == 1:
-        return members[:1] if graph is None else members[1:2]
+    if data.folds.n_models == 1:
+        is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
+        return members[1:2] if is_estimated else members[:1]
     return members
 
 
@@ -506,7 +507,7 @@ def first_run(
     folds = data.folds.first(len(run.models))
     labels = folds.unseen
     if labels.size < defaults.FEWEST_LABELS:
-        return data, None, runs
+        return data, default_field(data, data.output.loss), runs
     loss = data.output.loss
     if not data.output.is_classifier:
         loss = regression_loss(data.settings.loss)  # with parameters that the user left open
