@@ -320,14 +320,14 @@ def draw_folds(
         labels.size < defaults.FEWEST_LABELS and evaluation is None and count == "auto"
     ):
         return Folds(labels, (every,), (every[:0],), evaluation)
-    if times is not None and evaluation is None and count != 1:
-        n_blocks, share = defaults.BLOCKS_IN_TIME
+    if times is not None:
+        n_blocks, share = (1, defaults.HELD_OUT_SHARE) if count == 1 else defaults.BLOCKS_IN_TIME
         folds = split_in_time(labels, times[labels.rows], n_blocks, share)
         if not folds.n_models:
             raise ValueError(
                 "time is the same for all labels: pass times that differ, or leave time out."
             )
-        return folds
+        return replace(folds, evaluation=evaluation)
     if count == "auto":
         count = defaults.n_folds(labels.size) if labels.size >= defaults.FEWEST_LABELS else 1
     if count > 1:
