@@ -540,8 +540,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     binned = data.share(key, bin_table)
 
     def train(fold: int) -> FoldModel | None:
-        if limit.is_reached:
-            return None
+        if limit.interrupted or (fold > 0 and limit.is_reached):
+            return None  # with max_seconds there is a model of one round at least
         return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
 
     blas = threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
