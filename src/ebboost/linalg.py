@@ -183,6 +183,8 @@ class Solver:
 def _by_columns(solve: Callable[[Array], Array], right: Array) -> Array:
     if right.ndim == 1:
         return solve(np.ascontiguousarray(right))
+    if not right.shape[1]:
+        return right.copy()
     return np.column_stack([solve(np.ascontiguousarray(column)) for column in right.T])
 
 
