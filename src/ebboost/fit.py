@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost
+from ebboost.boosting import Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -263,12 +263,17 @@ def read(
         places = Places.of_rows(graph)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    output = output.fitted(labels, column)
+    own_offset = None if column is None else column[rows]
+    start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
+    for method in ("value", "gradient", "curvature"):  # of losses that users write
+        checked_loss(output.loss, method, start, labels)
     return Data(
         settings=settings,
         reader=reader,
         table=table,
         feature_names=_get_feature_names(X),
-        output=output.fitted(labels, column),
+        output=output,
         folds=folds,
         seed=seed,
         places=places,
