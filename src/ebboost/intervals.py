@@ -343,7 +343,8 @@ def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array
     posterior = Posterior(spread.field.prior(graph), known[known >= 0])
     heights = model.output.loss.curvature(model.raw[labels.rows], labels.target)
     heights = np.broadcast_to(heights, labels.target.shape)[:, :1]
-    return posterior_variances(posterior, labels.weight[:, None] * heights, None)
+    weight = labels.weight / model.labels.weight.mean()
+    return posterior_variances(posterior, weight[:, None] * heights, None)
 
 
 def distribution_of(model: Model, predictions: Predictions) -> Any:
