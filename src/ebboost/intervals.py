@@ -291,12 +291,15 @@ class ZeroOrGamma:
 
 
 def normal_scores(distribution: Any, y: Array) -> Array:
-    """Return labels as normal scores of their distributions: of counts, in the middle of a step."""
-    below, above = distribution.cdf(y), distribution.sf(y)
-    is_step = below + above < 1.0 - 1e-9
-    middle = np.where(is_step, below, below)
+    """Return labels as normal scores of their distributions: of counts, in the middle of a step.
+
+    Intervals between scores then contain a label if its score is between them.
+    """
+    before = np.nextafter(y, -np.inf)
+    below = 0.5 * (distribution.cdf(y) + distribution.cdf(before))
+    above = 0.5 * (distribution.sf(y) + distribution.sf(before))
     with np.errstate(divide="ignore"):
-        scores = np.where(middle < 0.5, ndtri(middle), -ndtri(above))
+        scores = np.where(below < 0.5, ndtri(below), -ndtri(above))
     return scores.clip(-MAX_SCORE, MAX_SCORE)
 
 
