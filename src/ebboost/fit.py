@@ -690,6 +690,10 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         triangle = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
+    mean = np.zeros(n_members)
+    if has_intercept:  # of members less their means, or both would be weighed against each other
+        mean = own[:, :, 0] @ weight
+        own = own - mean[:, None, None]
     scale = max(float(np.abs(own).mean()), 1e-300)
 
     def value(parameters: Array) -> tuple[float, Array]:
@@ -701,12 +705,16 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         gradient = np.einsum("kmc,mc->k", own, slope)
         return total, np.append(gradient, np.full(has_intercept, scale * slope.sum()))
 
-    start = np.append(np.full(n_members, 1.0 / n_members), np.zeros(has_intercept))
+    weights = np.full(n_members, 1.0 / n_members)
+    start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    options = {"ftol": 1e-12, "gtol": 1e-9}
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < value(start)[0] else start
-    intercept = scale * best[n_members:] if has_intercept else np.zeros(own.shape[2])
-    return best[:n_members], intercept
+    weights = best[:n_members]
+    if has_intercept:
+        return weights, scale * best[n_members:] - weights @ mean
+    return weights, np.zeros(own.shape[2])
 
 
 def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | None) -> Array:
