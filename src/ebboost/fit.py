@@ -615,6 +615,8 @@ def train_fold(
 
     own, held = within(known), within(validation)
     assert own is not None
+    if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
+        own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
     objective = Objective(
         parts.loss,
         own,

@@ -330,6 +330,13 @@ def test_extreme_scores_stay_finite():
         assert np.isfinite(loss.gradient(scores, target)).all()
 
 
+def test_labels_of_zero_have_finite_losses_however_small_the_score():
+    scores, target = np.array([[-800.0], [0.0]]), np.zeros((2, 1))
+    for loss in (eb.Poisson(), eb.NegativeBinomial(2.0), eb.Tweedie(1.95)):
+        for method in (loss.value, loss.gradient, loss.curvature):
+            assert np.isfinite(method(scores, target)).all()
+
+
 def test_scale_of_huber_and_quantile_follows_the_labels():
     target = np.random.default_rng(0).normal(size=(1000, 1))
     weight = np.ones(1000)
