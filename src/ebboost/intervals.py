@@ -7,7 +7,7 @@ levels that contain as many of those labels as wanted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,8 @@ def estimate_spread(model: Model, folds: Folds) -> Spread | None:
     unseen, loss = model.unseen, model.output.loss
     if model.output.is_classifier or not unseen.rows.size:
         return None
+    if loss.log_link:
+        unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
     own_field = field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
