@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost
+from ebboost.boosting import Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -265,12 +265,17 @@ def read(
         places = Places.of_rows(graph)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    output = output.fitted(labels, column)
+    own_offset = None if column is None else column[rows]
+    start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
+    for method in ("value", "gradient", "curvature"):  # of losses that users write
+        checked_loss(output.loss, method, start, labels)
     return Data(
         settings=settings,
         reader=reader,
         table=table,
         feature_names=_get_feature_names(X),
-        output=output.fitted(labels, column),
+        output=output,
         folds=folds,
         seed=seed,
         places=places,
@@ -323,13 +328,14 @@ def draw_folds(
         labels.size < defaults.FEWEST_LABELS and evaluation is None and count == "auto"
     ):
         return Folds(labels, (every,), (every[:0],), evaluation)
-    if times is not None and evaluation is None and count != 1:
-        folds = split_in_time(labels, times[labels.rows], *defaults.BLOCKS_IN_TIME)
+    if times is not None:
+        n_blocks, share = (1, defaults.HELD_OUT_SHARE) if count == 1 else defaults.BLOCKS_IN_TIME
+        folds = split_in_time(labels, times[labels.rows], n_blocks, share)
         if not folds.n_models:
             raise ValueError(
                 "time is the same for all labels: pass times that differ, or leave time out."
             )
-        return folds
+        return replace(folds, evaluation=evaluation)
     if count == "auto":
         count = defaults.n_folds(labels.size) if labels.size >= defaults.FEWEST_LABELS else 1
     if count > 1:
@@ -359,8 +365,9 @@ def portfolio(data: Data) -> list[Member]:
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.validation(0) is None or settings.n_folds == 1:
-        return members[:1] if graph is None else members[1:2]
+    if data.folds.n_models == 1:
+        is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
+        return members[1:2] if is_estimated else members[:1]
     return members
 
 
@@ -405,6 +412,8 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
         rotation=None if data.coordinates is None else data.coordinates.rotation,
         n_directions=defaults.DIRECTIONS,
     )
+    if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
+        features = replace(features, own="vectors")
     if data.places is None:
         smoothing = field = None
         features = replace(features, neighbors=None, smoothing=None, spectral=None)
@@ -506,7 +515,7 @@ def first_run(
     folds = data.folds.first(len(run.models))
     labels = folds.unseen
     if labels.size < defaults.FEWEST_LABELS:
-        return data, None, runs
+        return data, default_field(data, data.output.loss), runs
     loss = data.output.loss
     if not data.output.is_classifier:
         loss = regression_loss(data.settings.loss)  # with parameters that the user left open
@@ -538,8 +547,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     binned = data.share(key, bin_table)
 
     def train(fold: int) -> FoldModel | None:
-        if limit.is_reached:
-            return None
+        if limit.interrupted or (fold > 0 and limit.is_reached):
+            return None  # with max_seconds there is a model of one round at least
         return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
 
     blas = threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
@@ -644,6 +653,8 @@ def train_fold(
 
     own, held = within(known), within(validation)
     assert own is not None
+    if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
+        own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
     objective = Objective(
         parts.loss,
         own,
@@ -719,6 +730,10 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         triangle = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
+    mean = np.zeros(n_members)
+    if has_intercept:  # of members less their means, or both would be weighed against each other
+        mean = own[:, :, 0] @ weight
+        own = own - mean[:, None, None]
     scale = max(float(np.abs(own).mean()), 1e-300)
 
     def value(parameters: Array) -> tuple[float, Array]:
@@ -730,12 +745,16 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         gradient = np.einsum("kmc,mc->k", own, slope)
         return total, np.append(gradient, np.full(has_intercept, scale * slope.sum()))
 
-    start = np.append(np.full(n_members, 1.0 / n_members), np.zeros(has_intercept))
+    weights = np.full(n_members, 1.0 / n_members)
+    start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    options = {"ftol": 1e-12, "gtol": 1e-9}
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < value(start)[0] else start
-    intercept = scale * best[n_members:] if has_intercept else np.zeros(own.shape[2])
-    return best[:n_members], intercept
+    weights = best[:n_members]
+    if has_intercept:
+        return weights, scale * best[n_members:] - weights @ mean
+    return weights, np.zeros(own.shape[2])
 
 
 def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | None) -> Array:
@@ -785,7 +804,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     forecast = None
     if folds.in_time:  # models of blocks lack the latest labels
         every = np.arange(data.labels.size)
-        count = defaults.MODELS_IN_TIME
+        count = min(defaults.MODELS_IN_TIME, folds.n_models)
         all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
         final = [train_again(run, data, all_labels, limit) for run in final]
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)

@@ -6,6 +6,7 @@ of labels that models were not trained on. Intervals have the ends of that distr
 levels that contain as many of those labels as wanted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -100,6 +101,8 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
     unseen, loss = model.unseen, model.output.loss
     if model.output.is_classifier or not unseen.rows.size:
         return None
+    if loss.log_link:
+        unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
     own_field = field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
@@ -311,12 +314,15 @@ class ZeroOrGamma:
 
 
 def normal_scores(distribution: Any, y: Array) -> Array:
-    """Return labels as normal scores of their distributions: of counts, in the middle of a step."""
-    below, above = distribution.cdf(y), distribution.sf(y)
-    is_step = below + above < 1.0 - 1e-9
-    middle = np.where(is_step, below, below)
+    """Return labels as normal scores of their distributions: of counts, in the middle of a step.
+
+    Intervals between scores then contain a label if its score is between them.
+    """
+    before = np.nextafter(y, -np.inf)
+    below = 0.5 * (distribution.cdf(y) + distribution.cdf(before))
+    above = 0.5 * (distribution.sf(y) + distribution.sf(before))
     with np.errstate(divide="ignore"):
-        scores = np.where(middle < 0.5, ndtri(middle), -ndtri(above))
+        scores = np.where(below < 0.5, ndtri(below), -ndtri(above))
     return scores.clip(-MAX_SCORE, MAX_SCORE)
 
 
@@ -363,7 +369,8 @@ def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array
     posterior = Posterior(spread.field.prior(graph), known[known >= 0])
     heights = model.output.loss.curvature(model.raw[labels.rows], labels.target)
     heights = np.broadcast_to(heights, labels.target.shape)[:, :1]
-    return posterior_variances(posterior, labels.weight[:, None] * heights, None)
+    weight = labels.weight / model.labels.weight.mean()
+    return posterior_variances(posterior, weight[:, None] * heights, None)
 
 
 def distribution_of(model: Model, predictions: Predictions) -> Any:

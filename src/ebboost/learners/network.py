@@ -262,9 +262,9 @@ class NetworkGrower(Grower):
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Draw units and find their weights; see :meth:`Grower.grow`."""
-        if not gradient.any() or not len(self._columns):
-            return None
         is_used = (curvature > 0.0).any(axis=1)
+        if not gradient.any() or not is_used.any() or not len(self._columns):
+            return None
         if self._order is None or np.count_nonzero(is_used) != self._n_used:
             self._sort(is_used)
         used = self._order[: self._n_used]
