@@ -36,7 +36,6 @@ from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, dense_if_narrow
-from ebboost.data.spectral import leading_vectors
 from ebboost.data.table import Table
 from ebboost.defaults import PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
@@ -358,9 +357,9 @@ def portfolio(data: Data) -> list[Member]:
         members = [member for member in members if not member.uses_graph]
     else:
         if graph.n_edges == 0:
-            members = [replace(member, propagates=False, spectral=0) for member in members]
+            members = [replace(member, propagates=False, spectral=False) for member in members]
         if graph.n_nodes > defaults.SPECTRAL_UP_TO:
-            members = [replace(member, spectral=0) for member in members]
+            members = [replace(member, spectral=False) for member in members]
         if data.labels.size >= defaults.MANY_LABELS_FROM:  # of no use but for the gain
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
@@ -401,12 +400,12 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     own = "vectors" if is_wide else "all"
     spectral = member.spectral
     if is_wide and not is_network and member.neighbors and field is not None:
-        own, spectral = "none", defaults.SPECTRAL_COLUMNS
+        own, spectral = "none", True
     features = FeatureMap(
         neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
         smoothing=chosen("feature_smoothing", None),
         spectral=chosen(
-            "spectral_features", SpectralFeatures(spectral) if spectral else None
+            "spectral_features", SpectralFeatures(defaults.SPECTRAL_COLUMNS) if spectral else None
         ),
         own=own,
         rotation=None if data.coordinates is None else data.coordinates.rotation,
@@ -492,10 +491,9 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
     given = features
     if features.spectral is not None and data.places is not None:
         graph, spectral = data.places.graph, features.spectral
-        count = max(spectral.n_components, defaults.SPECTRAL_COLUMNS)
-        most = SpectralFeatures(count, spectral.random_state)
-        every = data.share(("vectors", repr(most)), lambda: most.vectors(graph, data.seed))
-        given = replace(features, vectors=leading_vectors(every, spectral.n_components))
+        key = ("vectors", repr(spectral))
+        vectors = data.share(key, lambda: spectral.vectors(graph, data.seed))
+        given = replace(features, vectors=vectors)
     learned = given.learn(data.table, data.places, data.seed)
     data.shared["features", repr(features)] = learned
     return learned, learned.transform(data.table, data.places)
