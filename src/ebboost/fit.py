@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost
+from ebboost.boosting import Boosted, Objective, boost
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -101,6 +101,8 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    objective: Callable[..., Objective] = Objective
+    boost: Callable[..., Boosted] = boost
 
     @property
     def key(self) -> Hashable:
@@ -607,7 +609,7 @@ def train_fold(
 
     own, held = within(known), within(validation)
     assert own is not None
-    objective = Objective(
+    objective = parts.objective(
         parts.loss,
         own,
         operator,
@@ -626,7 +628,7 @@ def train_fold(
     elif settings.early_stopping:  # too few labels to hold some out
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
     grower = binned.grower(data.seed % 1_000_003 + fold)
-    boosted = boost(
+    boosted = parts.boost(
         objective,
         grower,
         n_rounds=n_rounds,
