@@ -1,25 +1,9 @@
 """The lemmas, Theorem 1 and Corollary 1 of the paper as numbers, and a fit compared with them.
 
-The bounds are those that can be proved. They differ from what the appendix prints:
-
-* Its losses are not halved, ours are: ½‖P f − y‖² + ½ε‖f‖². The optimum is the same and ε means the
-  same; constants of smoothness and convexity are half of its own.
-* Lemmas 2 and 3 give σ^(k) as the largest singular value of P over the labelled rows. The Hessian
-is
-  PᵀP, so it is the *square* of that value, plus ε.
-* The proof of Theorem 1 takes a bound for P^(k) − P* over to its labelled rows. Rows of an error
-need
-  not shrink when its norm does; here they do, as (P^(0) − P*) and the polynomial r_k(A) commute.
-* The bound of Theorem 1, taken over from Lu et al., is printed as σ‖f*‖²/(2φ(t+1)²). The potential
-  argument from which φ ≤ Γ⁴/(4+Γ²) comes gives four times that; see :func:`theorem_1`.
-* Γ is defined as a minimum over all gradients. Two rows with equal columns can have gradients that
-no
-  function of the columns fits, so that minimum is often 0. The theorems need it over gradients in
-  the span of the learners, and Corollary 1 for one run only over the gradients of that run.
-
-One thing is stronger here: trees are fitted, and steps measured, in the norm ‖v‖²_D = Σ d_i v_i² of
-the curvature D that majorises the Hessian. In that norm the loss is 1-smooth, and both proofs hold
-word for word with σ = 1. A step found by line search descends at least as far as theirs.
+The bounds are those that can be proved; the page *Theory* lists where the appendix prints others.
+Losses here are halved, ½‖P f − y‖² + ½ε‖f‖². Trees are fitted, and steps measured, in the norm
+‖v‖²_D = Σ d_i v_i² of the curvature D that majorises the Hessian. There the loss is 1-smooth,
+and both proofs hold word for word with σ = 1. A step found by line search descends at least as far.
 """
 
 from dataclasses import dataclass
@@ -143,32 +127,6 @@ def _largest_squared_singular_value(operator: Operator, n_nodes: int, nodes: Int
     return float(eigsh(squared, k=1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
 
 
-def steps_for(graph: Graph, smoother: Smoother, tol: float) -> int:
-    """Return how many steps bring ‖P^(k) − P*‖₂ below a tolerance, by the bound of the method.
-
-    Parameters
-    ----------
-    graph : Graph
-    smoother : Laplacian, Jacobi or Chebyshev
-    tol : float
-        No score is moved by more than this share of the norm of all scores.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> import ebboost as eb
-    >>> ring = eb.Graph.from_edges(range(100), [*range(1, 100), 0])
-    >>> methods = (eb.Laplacian(20.0), eb.paper.Jacobi(20.0), eb.paper.Chebyshev(20.0))
-    >>> [eb.paper.convergence.steps_for(ring, method, 1e-4) for method in methods]
-    [128, 127, 26]
-    """
-    check_number("tol", tol, low=0.0, closed="neither")
-    return contraction(smoother, graph).steps(float(tol))
-
-
 def minimum_cosine(
     learner: object,
     X: object,
@@ -223,7 +181,7 @@ def minimum_cosine(
         tree = grower.grow(gradient, weight[:, None])
         if tree is None:
             return min(smallest, 0.0)
-        smallest = min(smallest, project_on_tree(gradient, weight[:, None], tree).cosine)
+        smallest = min(smallest, project_on_tree(gradient, weight[:, None], tree)[1])
     return smallest
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options
 
 from ebboost._common import TableLike
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import BaseEBBS, EBBSClassifier, EBBSRegressor
 from ebboost.explain import Explanation
 from ebboost.field import LatentField
@@ -38,7 +39,7 @@ PARAMETERS = """Parameters
         One model. Where ``early_stopping`` is on, a tenth of the labels or ``eval_set`` ends it.
     **parameters
         All others are those of :class:`ebboost.EBBSRegressor` and :class:`ebboost.EBBSClassifier`;
-        columns that are ``"auto"`` are none."""
+        no columns are added by default."""
 
 
 @dataclass(eq=False, repr=False)
@@ -60,6 +61,9 @@ class PaperEBBS(BaseEBBS):
     n_folds: int | str = 1
     smoothing: Smoother | str | None = "auto"
     labels: LatentField | MaskedLabels | str = "none"
+    neighbor_features: NeighborFeatures | str | None = None
+    feature_smoothing: Smoother | str | None = None
+    spectral_features: SpectralFeatures | str | None = None
     momentum: CorrectedMomentum | bool | str = False
     penalty: float = 0.0
 

@@ -116,22 +116,21 @@ class Kernel(Smoother):
     ) -> Scores:
         """Return the minimiser of the energy of each new node and its neighbours, in the new node.
 
-        That of the star of these nodes, which for r(s) = s is that of the graph.
+        L is that of the joined graph at these nodes, without the edges between the neighbours.
         """
         self._check()
-        result = np.empty_like(scores, dtype=np.float64)
-        for row in range(len(scores)):
+        result = np.empty(scores.shape)
+        for row, own in enumerate(scores):
             span = slice(edges.indptr[row], edges.indptr[row + 1])
             nodes, weight = edges.indices[span], edges.data[span]
-            degree = np.append(weight.sum(), degrees[nodes])
+            degree = np.append(weight.sum(), degrees[nodes] + weight)
             scale = 1.0 / np.sqrt(degree + 1.0) if self.normalized else np.ones(degree.size)
-            star = np.diag(1.0 - scale**2 if self.normalized else degree)
+            star = np.diag(degree * scale**2)
             star[0, 1:] = star[1:, 0] = -scale[0] * weight * scale[1:]
             values, vectors = np.linalg.eigh(star)
-            with np.errstate(over="ignore", divide="ignore"):
-                energy = self._energy(values.clip(min=0.0), float(values.max(initial=1e-3)))
-            own = self.lam * (vectors[0] * energy) @ vectors.T
-            result[row] = (scores[row] - own[1:] @ near[nodes]) / (1.0 + own[0])
+            energy = self._energy(values.clip(min=0.0), float(values[-1]))
+            pull = self.lam * (vectors[0] * energy) @ vectors.T
+            result[row] = (own - pull[1:] @ near[nodes]) / (1.0 + pull[0])
         return result
 
     def _after_steps(self, energy: Array, response: Array) -> Array:

@@ -15,13 +15,13 @@ raised the loss, h restarts at f (O'Donoghue and Candès, 2015).
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from ebboost._common import Array, check_bool, check_number
-from ebboost.boosting import TOLERANCE, Boosted, Direction, Objective, Point, boost
+from ebboost.boosting import TOLERANCE, Boosted, Direction, Point, boost
 from ebboost.callbacks import Callback, RoundInfo
 from ebboost.learners import Grower
 
@@ -72,15 +72,10 @@ def as_momentum(momentum: Any) -> CorrectedMomentum | bool:
     )
 
 
-class Projection(NamedTuple):
-    """The projection ``length · tree`` and the cosine of the angle; Γ is the least of these."""
+def project_on_tree(gradient: Array, curvature: Array, tree: Array) -> tuple[float, float]:
+    """Return the length of the projection of −gradient/curvature on a tree, and the cosine.
 
-    length: float
-    cosine: float
-
-
-def project_on_tree(gradient: Array, curvature: Array, tree: Array) -> Projection:
-    """Return the projection of −gradient/curvature on a tree, for ‖v‖² = Σ curvature·v².
+    Lengths and angles are those of ‖v‖² = Σ curvature·v²; Γ is the least of these cosines.
 
     Trees are fitted in this norm, and the loss is 1-smooth in it, because the curvature majorises
     its Hessian. With a constant curvature it is the norm of the paper.
@@ -90,8 +85,8 @@ def project_on_tree(gradient: Array, curvature: Array, tree: Array) -> Projectio
     tree_norm = float((curvature * tree * tree).sum())
     gradient_norm = float((gradient * gradient / np.maximum(curvature, floor)).sum())
     if tree_norm <= 0.0 or gradient_norm <= 0.0:
-        return Projection(0.0, 0.0)
-    return Projection(-inner / tree_norm, -inner / math.sqrt(tree_norm * gradient_norm))
+        return 0.0, 0.0
+    return -inner / tree_norm, -inner / math.sqrt(tree_norm * gradient_norm)
 
 
 def interpolate(point: Point, other: Point, theta: float) -> Point:
@@ -110,7 +105,7 @@ class Accelerated:
     """An objective whose rounds start at g: the boosting loop runs on it as on any other."""
 
     def __init__(
-        self, objective: Objective, grower: Grower, momentum: CorrectedMomentum | bool, rate: float
+        self, objective: Any, grower: Grower, momentum: CorrectedMomentum | bool, rate: float
     ) -> None:
         self._objective = objective
         self._grower = grower
@@ -154,8 +149,7 @@ class Accelerated:
             model = self._second_tree(point, model, self._corrected.phi)
         before, self._value = self._value, objective.value(model)
         self._round += 1
-        is_fixed = getattr(objective, "is_fixed", True)
-        if self._restart and is_fixed and self._value > before + TOLERANCE * abs(before):
+        if self._restart and objective.is_fixed and self._value > before + TOLERANCE * abs(before):
             self._ahead = model
             self._round = 0
         return model, step
@@ -190,7 +184,7 @@ class Angles(Callback):
         self.n_trees: list[int] = []
 
     def after_round(self, info: RoundInfo) -> None:  # noqa: D102
-        cosine = project_on_tree(*info.grown).cosine
+        _, cosine = project_on_tree(*info.grown)
         self.cosines.append(min(cosine, getattr(self.objective, "cosine", 1.0)))
         self.n_trees.append(len(info.model.weights))
 
