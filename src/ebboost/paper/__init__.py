@@ -48,12 +48,14 @@ of the experiments ``paper:preset``.
 
 from ebboost.paper import convergence
 from ebboost.paper.catboost import CatBoost
+from ebboost.paper.encoding import EncodedFeatures
 from ebboost.paper.estimators import PaperClassifier, PaperRegressor, preset
 from ebboost.paper.kernel import Kernel
-from ebboost.paper.masked import MaskedLabels
+from ebboost.paper.masked import MaskedLabels, ShownLabels
 from ebboost.paper.momentum import CorrectedMomentum
 from ebboost.paper.robust import EdgeWeights, Robust
 from ebboost.paper.steps import Chebyshev, Jacobi
 
-__all__ = ["CatBoost", "Chebyshev", "CorrectedMomentum", "EdgeWeights", "Jacobi", "Kernel"]
-__all__ += ["MaskedLabels", "PaperClassifier", "PaperRegressor", "Robust", "convergence", "preset"]
+__all__ = ["CatBoost", "Chebyshev", "CorrectedMomentum", "EdgeWeights", "EncodedFeatures"]
+__all__ += ["Jacobi", "Kernel", "MaskedLabels", "PaperClassifier", "PaperRegressor", "Robust"]
+__all__ += ["ShownLabels", "convergence", "preset"]

@@ -26,6 +26,10 @@ from ebboost.learners.constraints import MONOTONE, translate_constraints
 from ebboost.threads import allowed_threads
 
 
+MAX_DEPTH = 16  # of CatBoost's trees
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
 @dataclass(eq=False, repr=False)
 class CatBoost(Learner):
     """Oblivious trees of CatBoost.
@@ -83,6 +87,8 @@ class CatBoost(Learner):
             "allow_writing_files": False,
         }
         params |= translate_constraints(self.params, table)
+        if params.get("grow_policy", "SymmetricTree") != "SymmetricTree":
+            raise ValueError("params: grow_policy must be 'SymmetricTree', CatBoost's default.")
         if params.get(MONOTONE) is not None:  # CatBoost would shrink models, and cannot here
             params.setdefault("model_shrink_rate", 0.0)
         return CatBoostBinned(self, table, params, n_outputs)
@@ -176,6 +182,8 @@ class CatBoostGrower(Grower):
 class CatBoostEnsemble(Ensemble):
     """One model per output in CatBoost's JSON format, parsed when first used."""
 
+    learner = "CatBoost"
+
     def __init__(self, contents: list[bytes], n_outputs: int, n_columns: int) -> None:
         self._contents = contents
         self._n_outputs = n_outputs
@@ -220,16 +228,51 @@ class CatBoostEnsemble(Ensemble):
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check the JSON before CatBoost parses it; see :meth:`Ensemble.check`."""
-        from ebboost.files.trees import check_catboost
-
         if [self._n_outputs, self._n_columns] != [n_outputs, n_columns]:
-            expected = f"{[n_outputs, n_columns]}, got {[self._n_outputs, self._n_columns]}"
-            raise ValueError(f"shape.json must be {expected}.")
+            raise ValueError(f"shape.json must be {[n_outputs, n_columns]}.")
         if len(self._contents) not in (0, n_outputs):
-            found = len(self._contents)
-            raise ValueError(f"there must be {n_outputs} files of trees, got {found}.")
+            raise ValueError(f"there must be a file of trees for each of {n_outputs} outputs.")
         for content in self._contents:
-            check_catboost(content, n_columns)
+            check_trees(content, n_columns)
+
+
+def check_trees(content: bytes, n_columns: int) -> None:
+    """Check CatBoost's JSON of one output, whose indices CatBoost follows without checking them."""
+    from ebboost.files.archive import parse_json
+    from ebboost.files.trees import LARGEST, as_numbers, require
+
+    def same(one: Any, other: Any) -> bool:  # True, 1 and 1.0 are three values
+        return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+    model = parse_json(content)
+    info, trees = model["features_info"], model["oblivious_trees"]
+    require(len(model) == 3 and len(info) == 1 and trees, "trees must be those of numbers")
+    scale, bias = model["scale_and_bias"]
+    require(same(scale, 1) and len(bias) == 1, "the scale of trees must be 1, their bias a number")
+    as_numbers("bias", bias, -LARGEST, LARGEST)
+    features, splits = info["float_features"], []
+    require(len(features) == n_columns, f"float_features must describe {n_columns} columns")
+    for column, feature in enumerate(features):
+        found = {"feature_id": "", "feature_index": column, "flat_feature_index": column}
+        found |= {name: feature[name] for name in ("borders", "has_nans", "nan_value_treatment")}
+        treatments = ("AsIs", "AsFalse", "AsTrue")
+        fits = same(feature, found) and feature["nan_value_treatment"] in treatments
+        require(fits and type(feature["has_nans"]) is bool, "float_features must be columns")
+        borders = as_numbers("borders", feature["borders"], -FLOAT32_MAX, FLOAT32_MAX)
+        require((np.diff(borders) > 0).all(), "borders must increase")
+        split = {"float_feature_index": column, "split_type": "FloatFeature"}
+        splits += [{**split, "border": border} for border in feature["borders"]]
+    for tree in trees:
+        levels = tree["splits"] or []  # CatBoost writes null for a tree of one leaf
+        require(len(tree) == 3 and len(levels) <= MAX_DEPTH, "a tree must have up to 16 levels")
+        for split in levels:
+            index = split["split_index"]
+            in_range = type(index) is int and 0 <= index < len(splits)
+            fits = in_range and same(split, {**splits[index], "split_index": index})
+            require(fits, "splits of trees must be at borders of columns")
+        for name in ("leaf_values", "leaf_weights"):
+            values = as_numbers(name, tree[name], -LARGEST, LARGEST)
+            require(values.size == 2 ** len(levels), f"{name} must be one for each leaf")
 
 
 def _has_nothing_to_split(error: Exception) -> bool:

@@ -1,6 +1,5 @@
 """Equation (15) as published: some labels are shown each round, the others are predicted."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 from zlib import crc32
@@ -85,35 +84,36 @@ class ShownLabels(Smoother):
     masked : MaskedLabels
     smoothing : Smoother
         P.
-    rows : list of int
+    rows : ndarray of int
         The labelled rows.
-    target : list of float
+    target : ndarray
         Their labels, less the initial score and the offset.
-    graph : int
+    graph : str
         Checksum of the graph fitted on.
     """
 
+    on_other_graphs = False
+
     masked: MaskedLabels
     smoothing: Smoother
-    rows: Sequence[int]
-    target: Sequence[float]
-    graph: int
+    rows: IntArray
+    target: Array
+    graph: str
 
     @classmethod
     def of(
         cls, masked: MaskedLabels, smoothing: Smoother, labels: Labels, fixed: Array, graph: Graph
     ) -> "ShownLabels":
         """Return the map for labels, less the ``fixed`` scores of all rows."""
-        target = (labels.target - fixed[labels.rows])[:, 0]
-        return cls(masked, smoothing, labels.rows.tolist(), target.tolist(), checksum(graph))
+        target = labels.target - fixed[labels.rows]
+        return cls(masked, smoothing, labels.rows, target, checksum(graph))
 
     def operator(self, graph: Graph) -> Operator:
         """Return the map on the graph fitted on; ValueError on others."""
         if checksum(graph) != self.graph:
             self.join()
-        target = np.asarray(self.target, dtype=np.float64)[:, None]
         operator = self.smoothing.operator(graph)
-        return _ShownOperator(self.masked, operator, np.asarray(self.rows, np.int64), target)
+        return _ShownOperator(self.masked, operator, self.rows, self.target)
 
     def join(self, *arguments: object) -> NoReturn:
         """Raise ValueError: errors of new rows are not known."""
@@ -142,11 +142,11 @@ class _ShownOperator(Operator):
         raise ValueError("Predictions of a model fitted with labels='masked' are not explained.")
 
 
-def checksum(graph: Graph) -> int:
+def checksum(graph: Graph) -> str:
     """Return a checksum of the edges and their weights."""
     adjacency = graph.adjacency
     arrays = (adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64), adjacency.data)
     result = 0
     for array in arrays:
         result = crc32(array.tobytes(), result)
-    return result
+    return f"{result:08x}"
