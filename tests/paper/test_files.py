@@ -34,9 +34,8 @@ def test_a_loaded_model_predicts_the_same(name, tmp_path):
     if name != "masked":
         new = {"attach": (np.arange(5), np.arange(5))}
         np.testing.assert_allclose(again.predict(X[:5], **new), model.predict(X[:5], **new))
-        assert repr(paper.convergence.report(again)) == repr(paper.convergence.report(model)) or (
-            name == "robust"
-        )
+    if name not in ("masked", "robust"):
+        assert repr(paper.convergence.report(again)) == repr(paper.convergence.report(model))
 
 
 def test_a_model_with_encoded_categories_is_loaded(tmp_path):
@@ -103,6 +102,6 @@ def test_trees_of_other_shapes_are_refused(trees):
     with pytest.raises(ValueError, match="a file of trees for each"):
         two.check(4, 1, {})
     X, y, graph = neighbor_sums()
+    model = regressor(learner=paper.CatBoost(params={"grow_policy": "Lossguide"}))
     with pytest.raises(ValueError, match="grow_policy must be"):
-        other = paper.CatBoost(params={"grow_policy": "Lossguide"})
-        regressor(learner=other).fit(X, y, graph=graph)
+        model.fit(X, y, graph=graph)

@@ -25,7 +25,6 @@ from ebboost.learners.base import (
 from ebboost.learners.constraints import MONOTONE, translate_constraints
 from ebboost.threads import allowed_threads
 
-
 MAX_DEPTH = 16  # of CatBoost's trees
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
