@@ -41,31 +41,15 @@ OPTIMUM_TOLERANCE = 1e-8
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants of Lemmas 1–3 for a smoother on a graph.
+    """The constants of Lemmas 1–3 for a smoother on a graph."""
 
-    Attributes
-    ----------
-    mu, sigma : float
-        The ends of the spectrum of I + λL (Lemma 1); μ is 1 for every graph.
-    n_steps : int or None
-        k; None for the exact inverse.
-    rate : float
-        The factor by which a step shrinks ‖P^(k) − P*‖₂ in the limit.
-    c : float
-        The exponent of Theorem 1: that norm falls as e^{−ck}.
-    error : float
-        A bound on ‖P^(k) − P*‖₂, equation (26).
-    sigma_k : float
-        σ^(k), the smoothness of ½‖P f − y‖² + ½ε‖f‖² over the labelled rows (Lemmas 2 and 3).
-    """
-
-    mu: float
+    mu: float  # the ends of the spectrum of I + λL (Lemma 1); μ is 1 for every graph
     sigma: float
-    n_steps: int | None
-    rate: float
-    c: float
-    error: float
-    sigma_k: float
+    n_steps: int | None  # k; None for the exact inverse
+    rate: float  # by which a step shrinks ‖P^(k) − P*‖₂ in the limit
+    c: float  # the exponent of Theorem 1: that norm falls as e^{−ck}
+    error: float  # a bound on that norm, equation (26)
+    sigma_k: float  # σ^(k), the smoothness of ½‖P f − y‖² + ½ε‖f‖² at the labels (Lemmas 2, 3)
 
 
 def constants(
@@ -301,40 +285,20 @@ def corollary_1(
 class ConvergenceReport:
     """A fit compared with its bound; print it, or plot ``loss`` and ``bound``.
 
-    Attributes
-    ----------
-    loss : ndarray
-        The mean training loss after t = 0, 1, … rounds, penalty included.
-    monotone : bool
-        Whether no round raised the loss.
-    gamma : float
-        The smallest cosine between a tree and its negative gradient in the run. Near the end of a
-        long run it goes to 0, when no tree can fit what is left of the gradient, and the bounds
-        become loose.
-    guarantee : str
-        Which theorem applies, and whether its premises hold as far as can be checked.
-    bound : ndarray or None
-        What the least loss so far is proved to stay below, if the premises hold; NaN where the
-        theorem does not apply: before the first round of momentum, and after a restart. None if no
-        theorem applies to the run.
-    optimum : float or None
-        ℓ(f*): of the f* compared with under Theorem 1, of the minimiser over all functions of the
-        columns under Corollary 1.
-    smoothing : Constants or None
-        Of P, if it is a Laplacian's.
-    propagation_gap : float or None
-        By how much, at most, the final loss would differ with P* instead of P^(k); for squared
-        error.
+    ``gamma`` is the smallest cosine between a tree and its negative gradient in the run. Near the
+    end of a long run it goes to 0, when no tree can fit what is left, and the bounds become loose.
+    ``bound`` is what the least loss so far is proved to stay below, if the premises hold: NaN
+    before the first round of momentum and after a restart, None if no theorem applies to the run.
     """
 
-    loss: Array
-    monotone: bool
+    loss: Array  # the mean after t = 0, 1, … rounds, penalty included
+    monotone: bool  # whether no round raised it
     gamma: float
-    guarantee: str
+    guarantee: str  # which theorem applies, and whether its premises hold as far as is known
     bound: Array | None = None
-    optimum: float | None = None
-    smoothing: Constants | None = None
-    propagation_gap: float | None = None
+    optimum: float | None = None  # ℓ(f*); in Corollary 1 over all functions of the columns
+    smoothing: Constants | None = None  # of P, if it is a Laplacian's
+    propagation_gap: float | None = None  # by which P* could change the loss; for squared error
 
     def __repr__(self) -> str:
         trend = (

@@ -205,13 +205,13 @@ def _checked_energy(r: Energy, s: Array) -> Array:
             "r must take an array of eigenvalues and return a number for each, as functions of "
             f"numpy do (np.exp, not math.exp); it failed with: {error}"
         ) from error
-    wrong = np.flatnonzero(~np.isfinite(energy) | (energy < 0))
-    if wrong.size:
-        first = wrong[np.argmin(s[wrong])]
+    wrong = ~np.isfinite(energy) | (energy < 0)
+    if wrong.any():
+        first = np.argmin(np.where(wrong, s, np.inf))
         raise ValueError(
             f"r must be finite and at least 0 on this graph's eigenvalues, 0 to {s.max():.4g}; "
-            f"r({s[first]:.4g}) is {energy[first]:.4g}. Bound it, as in lambda s: np.clip(r(s), 0, "
-            "1e6), or use normalized=True, whose eigenvalues are below 2."
+            f"r({s[first]:.4g}) is {energy[first]:.4g}. Bound it, or use normalized=True, whose "
+            "eigenvalues are below 2."
         )
     return energy
 
@@ -223,9 +223,8 @@ class KernelPolynomial(Operator):
     Laplacian, the largest degree for the other), P = Σ_j w_j C^j. If no w_j is negative, no entry
     of P is. Otherwise |P| ≤ Σ_j |w_j| C^j entry by entry: a bound to take the curvature from.
 
-    Where 1/(1 + λr) is completely monotone, as it is for the Laplacian and for every Bernstein
-    function r, the exact P has no negative entry. For diffusion, the random walk and the inverse
-    cosine it has small ones: on a path and with λ = 2, down to −0.0003, −0.007 and −0.01.
+    For diffusion, the random walk and the inverse cosine negative entries are small: on a path and
+    with λ = 2, down to −0.0003, −0.007 and −0.01.
     """
 
     def __init__(

@@ -77,28 +77,15 @@ class MaskedLabels(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class ShownLabels(Smoother):
-    """The map from f to the predictions of a model that was fitted with masked labels.
-
-    Parameters
-    ----------
-    masked : MaskedLabels
-    smoothing : Smoother
-        P.
-    rows : ndarray of int
-        The labelled rows.
-    target : ndarray
-        Their labels, less the initial score and the offset.
-    graph : str
-        Checksum of the graph fitted on.
-    """
+    """The map from f to the predictions of a model that was fitted with masked labels."""
 
     on_other_graphs = False
 
     masked: MaskedLabels
     smoothing: Smoother
     rows: IntArray
-    target: Array
-    graph: str
+    target: Array  # labels of these rows, less the initial score and the offset
+    graph: str  # checksum of the graph fitted on
 
     @classmethod
     def of(

@@ -33,19 +33,11 @@ PENALTIES: dict[str, Derivative] = {
 
 
 class EdgeWeights(NamedTuple):
-    """Weights of the edges under robust smoothing, each edge once, source < target, by rows.
+    """Weights of the edges under robust smoothing, each edge once, by rows."""
 
-    Attributes
-    ----------
-    source, target : ndarray of shape (n_edges,)
-        Positions of the two nodes.
-    weight : ndarray of shape (n_edges,)
-        Factor of the edge's own weight, from 1, unchanged, to 0, cut.
-    """
-
-    source: IntArray
+    source: IntArray  # of the two nodes the first
     target: IntArray
-    weight: Array
+    weight: Array  # by which the edge's own weight is multiplied: 1 as it is, 0 cut
 
 
 @dataclass(eq=False, repr=False)
