@@ -1,41 +1,16 @@
-"""Graphs, problems, models and a learner that the tests of this folder share."""
+"""A problem, models and a learner that the tests of this folder share."""
 
 import numpy as np
-from hypothesis import strategies as st
 from sklearn.base import clone
 
 import ebboost as eb
 from ebboost.learners import Binned, Ensemble, Grower
 from ebboost.learners.base import newton_target
-
-
-def random_graph(n_nodes, n_edges, seed=0):
-    """A graph with random edges and weights, some nodes perhaps isolated."""
-    rng = np.random.default_rng(seed)
-    source, target = rng.integers(0, n_nodes, (2, n_edges))
-    kept = source != target
-    weight = rng.uniform(0.2, 2.0, n_edges)
-    return eb.Graph.from_edges(source[kept], target[kept], weight[kept], n_nodes=n_nodes)
+from tests.strategies import random_graph
 
 
 def path(n_nodes):
     return eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes))
-
-
-@st.composite
-def graphs(draw, min_nodes=1, max_nodes=20):
-    """Random graphs, those without edges included."""
-    n = draw(st.integers(min_nodes, max_nodes))
-    return random_graph(n, draw(st.integers(0, 3 * n)), draw(st.integers(0, 10_000)))
-
-
-def dense_laplacian(graph, normalized):
-    adjacency = graph.adjacency.toarray()
-    if not normalized:
-        return np.diag(adjacency.sum(1)) - adjacency
-    looped = adjacency + np.eye(graph.n_nodes)
-    root = 1 / np.sqrt(looped.sum(1))
-    return np.eye(graph.n_nodes) - root[:, None] * looped * root
 
 
 def neighbor_sums(n=200, seed=0, n_labelled=120, edges=500):
@@ -62,8 +37,8 @@ class SklearnTree(eb.Learner):
     def __init__(self, regressor=None):
         self.regressor = regressor
 
-    def bin(self, table, **options):
-        return _Binned(self.regressor, table.values)
+    def bin(self, table, rows, **options):
+        return _Binned(self.regressor, table.values[rows])
 
     def load(self, files):
         raise NotImplementedError

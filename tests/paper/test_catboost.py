@@ -15,7 +15,7 @@ from tests.paper.problems import neighbor_sums, regressor
 
 def grower(learner, table, n_outputs=1):
     options = {"n_outputs": n_outputs, "n_jobs": 1, "device": "cpu"}
-    return learner.bin(table, **options).grower(3)
+    return learner.bin(table, np.arange(table.n_rows), **options).grower(3)
 
 
 @pytest.mark.parametrize("learner", [CatBoost(3), CatBoost(3, newton=True, from_average=False)])

@@ -10,8 +10,9 @@ from sklearn.tree import DecisionTreeRegressor
 import ebboost as eb
 from ebboost.paper import Chebyshev, CorrectedMomentum, Jacobi, convergence
 from ebboost.paper.steps import contraction
-from tests.paper.problems import SklearnTree, graphs, neighbor_sums, path, random_graph, regressor
+from tests.paper.problems import SklearnTree, neighbor_sums, path, regressor
 from tests.paper.test_smoothers import dense_form
+from tests.strategies import graphs, random_graph
 
 LAMBDAS = st.sampled_from([0.1, 1.0, 10.0, 300.0])
 ROUGH = {"normalized": False}

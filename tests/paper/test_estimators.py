@@ -14,9 +14,10 @@ from ebboost import paper
 from ebboost.boosting import Point
 from ebboost.data.labels import Labels
 from ebboost.paper.objectives import PenalizedObjective
-from tests.paper.problems import SklearnTree, neighbor_sums, random_graph, regressor
+from tests.paper.problems import SklearnTree, neighbor_sums, regressor
 from tests.paper.test_robust import numeric_gradient
 from tests.paper.test_smoothers import dense_form
+from tests.strategies import random_graph
 
 SMOOTHERS = [
     eb.Laplacian(2.0, 5),
@@ -159,6 +160,16 @@ def test_wrong_parameters_are_refused_by_name(parameters, message):
     X, y, graph = neighbor_sums()
     with pytest.raises(ValueError, match=message):
         regressor(**parameters).fit(X, y, graph=graph)
+
+
+def test_with_time_the_latest_labels_end_the_training():
+    X, y, graph = neighbor_sums(n_labelled=200)
+    time = np.random.default_rng(0).permutation(200)
+    for labels in ("none", "masked"):
+        m = regressor(labels=labels, early_stopping=5, n_estimators=60)
+        m.fit(X, y, graph=graph, time=time)
+        assert sorted(time[m.model_.unseen.rows]) == list(range(180, 200))
+        assert len(m.history_["validation"]) == len(m.history_["cosine"]) >= m.n_iter_
 
 
 # ---------------------------------------------------------------------- presets

@@ -12,7 +12,8 @@ from ebboost.paper import MaskedLabels, PaperClassifier, PaperRegressor
 from ebboost.paper.masked import checksum
 from ebboost.paper.objectives import MaskedObjective
 from ebboost.smoothing import Identity
-from tests.paper.problems import neighbor_sums, random_graph, regressor
+from tests.paper.problems import neighbor_sums, regressor
+from tests.strategies import random_graph
 
 USES = [MaskedLabels(), MaskedLabels(smooth_labels=False), MaskedLabels(smooth_errors=False)]
 

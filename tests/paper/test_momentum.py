@@ -212,8 +212,8 @@ def test_weights_match_trees_if_no_second_tree_is_grown(kind):
     class Silent(kind):
         """Has nothing left to fit when the second round's second tree is grown."""
 
-        def bin(self, table, **options):
-            binned = super().bin(table, **options)
+        def bin(self, table, rows, **options):
+            binned = super().bin(table, rows, **options)
             grower_of = binned.grower
 
             def grower(seed):

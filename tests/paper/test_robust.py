@@ -15,7 +15,8 @@ from ebboost.data.labels import Labels
 from ebboost.field import Posterior
 from ebboost.paper import PaperClassifier, PaperRegressor, Robust
 from ebboost.paper.objectives import PenalizedObjective, RobustObjective
-from tests.paper.problems import dense_laplacian, graphs, random_graph
+from tests.strategies import graphs, random_graph
+from tests.test_smoothing import dense_laplacian
 
 RHO = {  # of t, the squared difference in units of the scale
     "sqrt": lambda t: 2 * np.sqrt(1 + t) - 2,

@@ -1,4 +1,4 @@
-"""Linear smoothers: dot tests, closed forms, norm bounds. Add new ones to SMOOTHERS."""
+"""Jacobi, Chebyshev and Kernel: dot tests, closed forms, norm bounds. Add new ones to SMOOTHERS."""
 
 import math
 import re
@@ -15,7 +15,9 @@ from sklearn.base import clone
 import ebboost as eb
 from ebboost.paper import Chebyshev, Jacobi, Kernel
 from ebboost.paper.steps import Contraction, contraction
-from tests.paper.problems import dense_laplacian, graphs, path, random_graph
+from tests.paper.problems import path
+from tests.strategies import graphs, random_graph
+from tests.test_smoothing import dense_laplacian
 
 
 def squared(s):
@@ -33,7 +35,7 @@ ENERGIES = {  # r of equation (13) at a frequency, by the parameters of its kern
 PRECISE = {"tolerance": 1e-10}
 SMOOTHERS = [
     kind(lam, n_steps, normalized=normalized)
-    for kind in (eb.Laplacian, Jacobi, Chebyshev)
+    for kind in (Jacobi, Chebyshev)
     for lam, n_steps in [(0.0, 3), (0.5, 1), (2.0, 5), (20.0, 4), (2.0, 0)]
     for normalized in (True, False)
 ]
@@ -51,7 +53,6 @@ SMOOTHERS += [
     ]
     for how in ({}, {"method": "gradient", "n_steps": 3}, {"degree": 4})
 ]
-SMOOTHERS += [eb.Laplacian(2.0, normalized=one, method="exact") for one in (True, False)]
 SMOOTHERS += [Kernel("diffusion", 0.0), Kernel(method="gradient", n_steps=0)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
 from ebboost.learners.base import (
     Binned,
@@ -70,9 +70,12 @@ class CatBoost(Learner):
     from_average: bool = True
     params: dict[str, Any] | None = None
 
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "CatBoostBinned":
-        """Check the parameters; see :meth:`Learner.bin`."""
+    def bin(
+        self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
+    ) -> "CatBoostBinned":
+        """Take the rows; see :meth:`Learner.bin`."""
         self.check(device)
+        table = table.subset(rows) if rows.size < table.n_rows else table
         params = {
             "iterations": 1,
             "learning_rate": self.shrinkage,  # the loop chooses the step

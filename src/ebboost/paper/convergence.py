@@ -157,7 +157,9 @@ def minimum_cosine(
         raise ValueError(
             f"curvature must be {table.n_rows} numbers of at least 0, one for each row of X."
         )
-    grower = as_learner(learner).bin(table, n_outputs=1, n_jobs=1, device="cpu").grower(seed)
+    rows = np.arange(table.n_rows)
+    options = {"n_outputs": 1, "n_jobs": 1, "device": "cpu"}
+    grower = as_learner(learner).bin(table, rows, **options).grower(seed)
     random = np.random.default_rng(seed)
     smallest = 1.0
     for _ in range(n_draws):

@@ -54,6 +54,8 @@ def fit(
     start = time.perf_counter()
     with Limit(settings.max_seconds) as limit:
         data = read(settings, X, y, classes, **arguments)
+        # One model, which is not trained again on the latest labels.
+        data = replace(data, folds=replace(data.folds, in_time=False))
         parts, masked = resolve_parts(data)
         cosines: list[float] = []
         trained = replace(parts, boost=partial(parts.boost, cosines=cosines))
@@ -66,7 +68,7 @@ def fit(
         n_outputs = data.labels.target.shape[1]
         with threads(n_jobs):
             options = {"n_outputs": n_outputs, "n_jobs": n_jobs, "device": settings.device}
-            binned = parts.learner.bin(table, **options)
+            binned = parts.learner.bin(table, rows, **options)
             one = train_fold(trained, data, operator, rows, binned, 0, watchers, limit)
         if masked is not None and data.places is not None and parts.smoothing is not None:
             fixed = one.init_score if data.offset is None else one.init_score + data.offset
