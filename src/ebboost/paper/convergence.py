@@ -158,8 +158,8 @@ def minimum_cosine(
             f"curvature must be {table.n_rows} numbers of at least 0, one for each row of X."
         )
     rows = np.arange(table.n_rows)
-    options = {"n_outputs": 1, "n_jobs": 1, "device": "cpu"}
-    grower = as_learner(learner).bin(table, rows, **options).grower(seed)
+    binned = as_learner(learner).bin(table, rows, n_outputs=1, n_jobs=1, device="cpu")
+    grower = binned.grower(seed)
     random = np.random.default_rng(seed)
     smallest = 1.0
     for _ in range(n_draws):
