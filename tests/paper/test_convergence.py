@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 import ebboost as eb
 from ebboost.paper import Chebyshev, CorrectedMomentum, Jacobi, convergence
 from ebboost.paper.steps import contraction
-from tests.paper.problems import SklearnTree, neighbor_sums, path, regressor
+from tests.paper.problems import SklearnTree, neighbor_sums, regressor
 from tests.paper.test_smoothers import dense_form
 from tests.strategies import graphs, random_graph
 
@@ -284,10 +284,3 @@ def test_penalty_makes_convergence_linear(lucas):
     assert np.corrcoef(t, np.log(gap[20:]))[0, 1] < -0.99
     first, second = (np.polyfit(t[k : k + 90], np.log(gap[20 + k :][:90]), 1)[0] for k in (0, 90))
     assert second < -0.01 and 0.5 < second / first < 2.0
-
-
-def test_a_path_needs_far_fewer_steps_of_chebyshev():
-    graph = path(200)  # the spectrum fills its whole interval
-    assert distance(Chebyshev(50.0, 40, **ROUGH), graph) < distance(
-        eb.Laplacian(50.0, 400, **ROUGH), graph
-    )

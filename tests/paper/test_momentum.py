@@ -6,9 +6,9 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
-from ebboost.boosting import Direction, Point
+from ebboost.boosting import Point
 from ebboost.paper import CatBoost, CorrectedMomentum, PaperClassifier, PaperRegressor
-from ebboost.paper.momentum import Accelerated, as_momentum, interpolate, project_on_tree
+from ebboost.paper.momentum import as_momentum, interpolate, project_on_tree
 from tests.paper.problems import SklearnTree, neighbor_sums, regressor
 
 
@@ -77,36 +77,6 @@ def test_restarts_prevent_divergence():
     assert loose[-1] > 100 * loose[0]
     assert losses(CorrectedMomentum(1.0))[-1] < 0.2 * loose[0]
     assert losses(True)[-1] < 0.2 * loose[0]
-
-
-def test_simple_momentum_restarts_at_a_model_that_raised_the_loss():
-    class Scripted:
-        losses = iter([1.0, 0.5, 0.7])
-        is_fixed = True
-
-        def start(self):
-            return Point(np.zeros(1), np.zeros(1))
-
-        def value(self, point):
-            return next(self.losses)
-
-        def settle(self, point):
-            return point
-
-        def line_search(self, point, direction, step):
-            return self.move(point, direction, step), step
-
-        def move(self, point, direction, step):
-            return Point(point.scores + step, point.smoothed + step)
-
-    one = np.ones(1)
-    momentum = Accelerated(Scripted(), None, True, 0.1)
-    g = momentum.settle(Point(np.zeros(1), np.zeros(1)))
-    model, _ = momentum.line_search(g, Direction(one, one), 1.0)  # h = 1, then θ = 2/3
-    g = momentum.settle(model)
-    assert g.scores == pytest.approx(1.0)
-    model, _ = momentum.line_search(g, Direction(one, one), 1.0)  # h = 1 + 3/2, but the loss rose
-    assert momentum.settle(model).scores == model.scores == pytest.approx(2.0)
 
 
 def test_points_are_interpolated_in_every_part():

@@ -16,7 +16,6 @@ from ebboost.field import Posterior
 from ebboost.paper import PaperClassifier, PaperRegressor, Robust
 from ebboost.paper.objectives import PenalizedObjective, RobustObjective
 from tests.strategies import graphs, random_graph
-from tests.test_smoothing import dense_laplacian
 
 RHO = {  # of t, the squared difference in units of the scale
     "sqrt": lambda t: 2 * np.sqrt(1 + t) - 2,
@@ -175,23 +174,6 @@ def test_edge_weights_come_in_the_order_of_the_edges_and_are_those_of_the_steps(
     expected = [1 / (1 + ((f[i] - f[j]) ** 2).sum() / 0.81) for i, j in upper]
     np.testing.assert_allclose(weight, expected)
     np.testing.assert_array_equal(robust(n_steps=0).operator(graph).edge_weights(f).weight, 1.0)
-
-
-def test_dense_laplacian_of_the_reweighted_graph_gives_the_steps():
-    """One step by hand: Z − α[(I + λ Rᵀ(D_w − A_w)R)Z − f], R = diag(1/√d̃)."""
-    graph = random_graph(10, 20)
-    f = np.random.default_rng(0).normal(size=(10, 1))
-    operator = robust("log", 0.7, n_steps=1).operator(graph)
-    source, target, weight = operator.edge_weights(f)
-    adjacency = np.zeros((10, 10))
-    weight = weight * graph.adjacency.toarray()[source, target]
-    adjacency[source, target] = adjacency[target, source] = weight
-    root = np.diag(1 / np.sqrt(graph.degrees + 1))
-    laplacian = root @ (np.diag(adjacency.sum(1)) - adjacency) @ root
-    expected = f - operator.alpha * 2.0 * laplacian @ f
-    np.testing.assert_allclose(operator.apply(f), expected, atol=1e-12)
-    quadratic = root @ (np.diag(graph.degrees) - graph.adjacency.toarray()) @ root
-    np.testing.assert_allclose(quadratic, dense_laplacian(graph, True), atol=1e-12)
 
 
 # ---------------------------------------------------------------------- the objective
