@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost, checked_loss
+from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -102,6 +102,8 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    objective: Callable[..., Objective] = Objective
+    boost: Callable[..., Boosted] = boost
 
     @property
     def key(self) -> Hashable:
@@ -653,7 +655,7 @@ def train_fold(
     assert own is not None
     if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
         own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
-    objective = Objective(
+    objective = parts.objective(
         parts.loss,
         own,
         operator,
@@ -672,7 +674,7 @@ def train_fold(
     elif settings.early_stopping:  # too few labels to hold some out
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
     grower = binned.grower(data.seed % 1_000_003 + fold)
-    boosted = boost(
+    boosted = parts.boost(
         objective,
         grower,
         n_rounds=n_rounds,
