@@ -44,7 +44,7 @@ def test_weights_of_a_round_solve_the_ridge_regression(per_output):
     growing = grower(eb.RandomNetwork(10, ridge=0.01), table, 2)
     values = growing.grow(gradient, curvature)
     ensemble = growing.compile([1.0])
-    hidden = hidden_values(ensemble.units, ensemble.scaling.transform(table.values).T)
+    hidden = hidden_values(ensemble.units, ensemble.scaling.transform(table.values)[:-1].T)
     for output in range(2):
         weight = curvature[:, output % curvature.shape[1]]
         gram = hidden.T @ (weight[:, None] * hidden)
@@ -58,7 +58,7 @@ def test_contributions_are_shapley_values():
     """Against their definition: the mean over all orders in which inputs are revealed."""
     ensemble, table = network()
     contributions = ensemble.contributions(table)[:, 0]
-    rows = ensemble.scaling.transform(table.values).T.astype(np.float64)
+    rows = ensemble.scaling.transform(table.values)[:-1].T.astype(np.float64)
     n_inputs = rows.shape[1]
 
     def predict(known):
@@ -77,8 +77,8 @@ def test_contributions_are_shapley_values():
 
 def test_inputs_are_normal_scores_and_indicators():
     table = mixed_table(300)
-    scaling = Scaling.fit(table)
-    inputs = scaling.transform(table.values)
+    scaling = Scaling.fit(table, np.arange(table.n_rows))
+    inputs = scaling.transform(table.values)[:-1]
     assert scaling.source.tolist() == [0, 1, 1, 2, 2, 2, 2]  # numbers, missing, levels, missing
     order = np.argsort(table.values[:, 0])
     assert (np.diff(inputs[0, order]) >= 0.0).all()
@@ -92,7 +92,7 @@ def test_values_that_are_equal_but_for_rounding_have_the_same_input():
     degrees = np.sqrt(rng.integers(1, 6, size=300)) * (1.0 + 1e-8 * rng.normal(size=300))
     degrees -= np.sqrt(3.0)  # noise around zero, too
     table = table_of(degrees[:, None])
-    inputs = Scaling.fit(table).transform(table.values)[0]
+    inputs = Scaling.fit(table, np.arange(table.n_rows)).transform(table.values)[0]
     for level in np.unique(degrees.round(4)):
         assert np.ptp(inputs[degrees.round(4) == level]) < 1e-4
     assert np.unique(inputs.round(3)).size == 5
@@ -100,7 +100,7 @@ def test_values_that_are_equal_but_for_rounding_have_the_same_input():
 
 def test_inputs_are_constant_beyond_the_rows_of_the_fit():
     table = table_of(np.arange(200.0)[:, None])
-    scaling = Scaling.fit(table)
+    scaling = Scaling.fit(table, np.arange(table.n_rows))
     ends = scaling.transform(np.array([[-1e30], [0.0], [199.0], [1e30]]))[0]
     assert ends[0] == ends[1] < ends[2] == ends[3]
 
@@ -156,5 +156,5 @@ def test_wrong_parameters_and_sparse_tables_are_rejected():
 def test_rare_levels_have_no_indicator():
     kinds = ["often"] * 30 + ["rare"] * 3 + ["seldom"] * 12
     table = TableReader().fit(pd.DataFrame({"kind": kinds}))
-    levels = [table.categories[0][level] for level in Scaling.fit(table).level]
+    levels = [table.categories[0][level] for level in Scaling.fit(table, np.arange(table.n_rows)).level]
     assert sorted(levels) == ["often", "seldom"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import solve
 from scipy.linalg.blas import ssyrk
 from scipy.special import ndtri
@@ -103,17 +104,20 @@ class RandomNetwork(Learner):
 class Scaling:
     """Inputs of the units: normal scores of columns, and indicators of levels and missing values.
 
-    ``source`` is the column of each input, ``level`` its category, NUMBER or MISSING.
+    ``source`` is the column of each input, ``level`` its category, NUMBER or MISSING. Below
+    ``least`` and above ``most`` inputs are constant.
     """
 
     source: IntArray
     level: IntArray
     knots: Array
     scores: Array
+    least: Float32
+    most: Float32
 
     @classmethod
-    def fit(cls, table: Table) -> "Scaling":
-        """Return the inputs of a table; columns of one value have none."""
+    def fit(cls, table: Table, rows: IntArray) -> "Scaling":
+        """Return the inputs of a table, constant beyond those of some rows, as trees are."""
         nothing = np.zeros(KNOTS)
         inputs: list[tuple[int, int, Array, Array]] = []
         for column in range(len(table.names)):
@@ -129,16 +133,24 @@ class Scaling:
             if MIN_LEVEL_ROWS <= table.n_rows - known.size < table.n_rows:
                 inputs.append((column, MISSING, nothing, nothing))
         empty = np.zeros((0, KNOTS))
-        return cls(
+        most = np.full(len(inputs), np.inf, dtype=np.float32)
+        scaling = cls(
             np.array([one[0] for one in inputs], dtype=np.int64),
             np.array([one[1] for one in inputs], dtype=np.int64),
             np.array([one[2] for one in inputs]) if inputs else empty,
             np.array([one[3] for one in inputs]) if inputs else empty,
+            -most,
+            most,
         )
+        own = scaling.transform(table.values[rows])[:-1]
+        return replace(scaling, least=own.min(axis=1), most=own.max(axis=1))
 
     def transform(self, values: Any) -> Float32:
-        """Return the inputs of rows as columns of shape (n_inputs, n), 0 for missing numbers."""
-        result = np.empty((self.source.size, len(values)), dtype=np.float32)
+        """Return the inputs of rows as columns of shape (n_inputs + 1, n), the last of them 1.
+
+        Missing numbers are 0.
+        """
+        result = np.ones((self.source.size + 1, len(values)), dtype=np.float32)
         for number, (column, level) in enumerate(zip(self.source, self.level, strict=True)):
             own = np.asarray(values[:, column], dtype=np.float64)
             if level == NUMBER:
@@ -146,17 +158,9 @@ class Scaling:
                 result[number] = np.where(np.isnan(own), 0.0, scores)
             else:
                 result[number] = np.isnan(own) if level == MISSING else own == level
+        ends = (self.least[:, None], self.most[:, None])
+        np.clip(result[:-1], *ends, out=result[:-1])
         return result
-
-    def limited(self, least: Float32, most: Float32) -> "Scaling":
-        """Return these inputs with numbers that are constant below and above some values."""
-        ends = (least.astype(np.float64)[:, None], most.astype(np.float64)[:, None])
-        return replace(self, scores=self.scores.clip(*ends))
-
-    def equals(self, other: "Scaling") -> bool:
-        """Whether both have the same inputs."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return all(np.array_equal(*pair) for pair in pairs)
 
 
 def _normal_scores(known: Array) -> tuple[Array, Array]:
@@ -192,20 +196,18 @@ class Units:
     outputs: Float32
 
     def hidden(self, columns: Float32) -> Float32:
-        """Return the values of the units at columns of inputs, a row each; the last row is 1."""
-        used, place = np.unique(self.inputs, return_inverse=True)
-        n_units = len(self.inputs)
-        directions = np.zeros((n_units, used.size), dtype=np.float32)
-        for position in range(INPUTS):
-            where = (np.arange(n_units), place.reshape(-1, INPUTS)[:, position])
-            directions[where] += self.coefficients[:, position]
-        result = np.empty((n_units + 1, columns.shape[1]), dtype=np.float32)
-        own = columns if used.size == len(columns) else columns[used]
-        np.matmul(directions, own, out=result[:-1])
-        result[:-1] += self.biases[:, None]
-        np.maximum(result[:-1], 0.0, out=result[:-1])
-        result[-1] = 1.0
-        return result
+        """Return the values of the units at columns of inputs, a row each; the last row is 1.
+
+        The last of the columns is 1.
+        """
+        n_units, one = len(self.inputs), len(columns) - 1
+        coefficients = np.column_stack([self.coefficients, self.biases])
+        inputs = np.column_stack([self.inputs, np.full(n_units, one)])
+        values, places = np.append(coefficients, np.float32(1.0)), np.append(inputs, one)
+        starts = np.append(np.arange(0, places.size, INPUTS + 1), places.size)
+        directions = sparse.csr_array((values, places, starts), shape=(n_units + 1, one + 1))
+        result = directions @ columns
+        return np.maximum(result, 0.0, out=result)
 
     def take(self, chosen: Any, outputs: Float32) -> "Units":
         """Return some of the units with other weights."""
@@ -231,16 +233,16 @@ class NetworkBinned(Binned):
         self, learner: RandomNetwork, table: Table, rows: IntArray, n_outputs: int
     ) -> None:
         self.learner = learner
-        self.scaling = Scaling.fit(table)  # of all rows: those to predict may lie elsewhere
+        self.scaling = Scaling.fit(table, rows)
         self.columns = self.scaling.transform(table.values[rows])
         self.shape = (rows.size, n_outputs)
         self.n_columns = len(table.names)
         # At equal distances along a random direction, so that the order of rows does not matter.
-        inputs = len(self.columns)
-        self.along = np.random.default_rng(0).normal(size=inputs) @ self.columns
+        inputs = self.columns[:-1]
+        self.along = np.random.default_rng(0).normal(size=len(inputs)) @ inputs
         order = np.argsort(self.along, kind="stable")
         places = np.linspace(0, rows.size - 1, min(rows.size, START_ROWS)).round()
-        self.starts = self.columns[:, order[places.astype(np.int64)]].T
+        self.starts = inputs[:, order[places.astype(np.int64)]].T
 
     def grower(self, seed: int) -> "NetworkGrower":
         """Return a network without units; see :meth:`Binned.grower`."""
@@ -254,44 +256,37 @@ class NetworkGrower(Grower):
         self._binned = binned
         self._random = np.random.default_rng(seed)
         self._rounds: list[Units] = []
-        self._shares = np.zeros(len(binned.columns))  # of inputs in the gains of kept units
-        self._columns = binned.columns
-        self._scaling = binned.scaling
-        self._order: IntArray | None = None  # rows that are trained on before others
-        self._n_used = 0
+        self._shares = np.zeros(binned.scaling.source.size)  # of inputs in the gains of kept units
+        self._is_used: NDArray[np.bool_] | None = None
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Draw units and find their weights; see :meth:`Grower.grow`."""
         is_used = (curvature > 0.0).any(axis=1)
-        if not gradient.any() or not is_used.any() or not len(self._columns):
+        if not gradient.any() or not is_used.any() or not self._shares.size:
             return None
-        if self._order is None or np.count_nonzero(is_used) != self._n_used:
+        if self._is_used is None or not np.array_equal(is_used, self._is_used):
             self._sort(is_used)
-        used = self._order[: self._n_used]
+        used, others = self._parts
         target, weight = newton_target(gradient[used], curvature[used])
         units = self._choose(self._draw(), target, weight)
-        hidden = units.hidden(self._columns)
-        outputs = self._solve(hidden[:, : self._n_used], target, weight)
+        hidden = units.hidden(self._columns[0])
+        outputs = self._solve(hidden, target, weight)
         self._rounds.append(units.take(slice(None), outputs))
         tree = np.empty(self._binned.shape)
-        tree[self._order] = (outputs.T @ hidden).T
+        tree[used] = (outputs.T @ hidden).T
+        tree[others] = (outputs.T @ units.hidden(self._columns[1])).T
         return tree
 
     def _sort(self, is_used: NDArray[np.bool_]) -> None:
-        """Put the rows that are trained on first, in an order that does not depend on the table's."""
+        """Divide the rows into those trained on, in an order of their own, and others."""
+        self._is_used = is_used
         shuffled = np.argsort(np.abs(self._binned.along) * 2.0**20 % 1.0, kind="stable")
-        self._order = np.concatenate([shuffled[is_used[shuffled]], np.flatnonzero(~is_used)])
-        self._n_used = int(np.count_nonzero(is_used))
-        columns = self._binned.columns[:, self._order]
-        # Beyond the rows that are trained on functions are constant, as trees are.
-        used = columns[:, : self._n_used]
-        least, most = used.min(axis=1), used.max(axis=1)
-        self._columns = np.ascontiguousarray(columns.clip(least[:, None], most[:, None]))
-        self._scaling = self._binned.scaling.limited(least, most)
+        self._parts = (shuffled[is_used[shuffled]], np.flatnonzero(~is_used))
+        self._columns = [np.take(self._binned.columns, part, axis=1) for part in self._parts]
 
     def _draw(self) -> Units:
         """Units without weights, which begin at one of the rows each."""
-        n_inputs = len(self._binned.columns)
+        n_inputs = self._shares.size
         n_units = DRAWS * self._binned.learner.n_units
         random = self._random
         chances = np.full(n_inputs, 1.0 / n_inputs)
@@ -316,9 +311,9 @@ class NetworkGrower(Grower):
 
         These are another part of the rows in each round.
         """
-        n_parts = -(-self._n_used // COMPARED_ROWS)
-        rows = slice(len(self._rounds) % n_parts, self._n_used, n_parts)
-        hidden = units.hidden(np.ascontiguousarray(self._columns[:, rows]))
+        n_parts = -(-len(target) // COMPARED_ROWS)
+        rows = slice(len(self._rounds) % n_parts, None, n_parts)
+        hidden = units.hidden(np.ascontiguousarray(self._columns[0][:, rows]))
         mean_weight = weight[rows].mean(axis=1, keepdims=True)
         right = np.hstack([mean_weight, mean_weight * target[rows]]).astype(np.float32)
         sums = (hidden @ right).astype(np.float64)
@@ -371,7 +366,7 @@ class NetworkGrower(Grower):
         units = Units.concat([none, *self._rounds[: len(weights)]])
         sums = np.asarray(weights, dtype=np.float64)
         sample = binned.starts[:: max(len(binned.starts) // IMPORTANCE_ROWS, 1)]
-        return NetworkEnsemble(self._scaling, units, sums, sample, binned.n_columns)
+        return NetworkEnsemble(binned.scaling, units, sums, sample, binned.n_columns)
 
 
 class NetworkEnsemble(Ensemble):
@@ -396,7 +391,7 @@ class NetworkEnsemble(Ensemble):
         """Return one network with the units of all; see :meth:`Ensemble.mean`."""
         networks = [one for one in ensembles if isinstance(one, NetworkEnsemble)]
         first = networks[0]
-        if not all(one.scaling.equals(first.scaling) for one in networks):
+        if any(one.scaling is not first.scaling for one in networks):
             return super().mean(ensembles)
         units = Units.concat([one.units for one in networks])
         weights = np.concatenate([one.weights for one in networks]) / len(networks)
