@@ -17,7 +17,7 @@ import numpy as np
 
 from ebboost.files.archive import parse_json, read_zip, write_zip
 from ebboost.files.checks import check_model
-from ebboost.files.codec import Decoder, Encoder
+from ebboost.files.codec import Decoder, Encoder, find_class
 from ebboost.files.trees import require
 from ebboost.model import Model
 
@@ -43,8 +43,8 @@ def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
     write_zip(os.fspath(path), {MANIFEST: manifest, **encoder.entries})
 
 
-def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
-    """Read a model; ``classes`` are estimators and the user's own parts."""
+def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
+    """Read an estimator with its model; ``classes`` are the user's own."""
     path = os.fspath(path)
     kinds = {kind.__name__: kind for kind in classes}
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
@@ -64,10 +64,16 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
         with np.errstate(all="ignore"):
             model = Decoder(entries, kinds).decode(manifest["model"])
             require(isinstance(model, Model), "it holds no model")
-            check_estimator(model, kinds)
+            kind = find_class(model.estimator, kinds)
+            require(hasattr(kind, "from_model"), f"{model.estimator} is no estimator")
+            kind(**model.parameters)._validate_params()
+            is_classifier = model.output.classes is not None
+            require(kind._classes == is_classifier, "classes must be those of a classifier")
             check_model(model)
     except (ModelFileError, MemoryError, ImportError):  # the last of a library that it needs
         raise
+    except NameError as error:
+        raise ModelFileError(f"{path} cannot be read. {error}") from None
     except Exception as error:  # whatever changed bytes lead to
         text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         text = "".join(c if c.isprintable() else "\ufffd" for c in text[:500]).rstrip(".")
@@ -75,17 +81,4 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
             f"{path} is not an ebboost model, or it is damaged ({text}): pass a complete file that "
             "model.save wrote."
         ) from error
-    return model
-
-
-def check_estimator(model: Model, kinds: dict[str, Any]) -> None:
-    """Check that the estimator of a model is known, and accepts its parameters."""
-    kind = kinds.get(model.estimator)
-    if kind is None or not hasattr(kind, "from_model"):
-        raise ValueError(
-            f"it was fitted with the class {model.estimator[:100]!r}: import it and pass "
-            "load(path, classes=[...])"
-        )
-    kind(**model.parameters)._validate_params()
-    is_classifier = model.output.classes is not None
-    require(kind._classes == is_classifier, "classes must be those of a classifier")
+    return kind.from_model(model)
