@@ -153,7 +153,7 @@ def unpacked(content):
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         parts = {name: file.read(name) for name in file.namelist()}
     manifest = json.loads(parts.pop("manifest.json"))
-    names = [name for name in parts if name.endswith(".npy") and ".ensemble." not in name]
+    names = [name for name in parts if name.endswith(".npy")]
     arrays = {name: np.load(io.BytesIO(parts.pop(name))) for name in names}
     return manifest, arrays, parts
 

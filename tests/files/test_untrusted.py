@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import re
 import warnings
 
@@ -14,7 +15,7 @@ import ebboost as eb
 from tests.files.models import MODELS, LogCosh, N, file_of, fitted, packed, unpacked
 
 FUZZ = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("EBBOOST_FUZZ", "60")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -261,7 +262,7 @@ def test_an_unchanged_file_is_loaded(files, tmp_path):
 def test_hostile_files_are_rejected(change, files, tmp_path):
     parts = copy.deepcopy(files["regressor"])
     change(*parts)
-    with pytest.raises(eb.ModelFileError, match=r"changed\.ebb"):
+    with pytest.raises(eb.ModelFileError, match=r"changed\.ebb|classes="):
         load(parts, tmp_path)
 
 
@@ -358,6 +359,8 @@ def test_a_file_with_changed_values_is_rejected_or_predicts(files, tmp_path, dat
 
 def changed(array, data):
     """An array with some change."""
+    if array.ndim == 0:
+        return array + data.draw(st.integers(-2, 2))
     kinds = ["entry", "shorter", "longer", "type", "zero", "turned", "order"]
     how = data.draw(st.sampled_from(kinds))
     if how == "entry" and array.size:

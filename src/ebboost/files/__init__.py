@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ebboost.files.archive import parse_json, read_zip, write_zip
+from ebboost.files.archive import ModelFileError, parse_json, read_zip, write_zip
 from ebboost.files.checks import check_model
 from ebboost.files.codec import Decoder, Encoder, find_class
 from ebboost.files.trees import require
@@ -23,13 +23,8 @@ from ebboost.model import Model
 
 FORMAT = "ebboost model"
 VERSION = 2  # that is written, and the only one that is read; 0.2.0 wrote 1
-MANIFEST = "manifest.json"
 
 __all__ = ["ModelFileError", "load", "save"]
-
-
-class ModelFileError(ValueError):
-    """A file is not a model file, is damaged, or its parts do not fit each other."""
 
 
 def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
@@ -40,7 +35,7 @@ def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
     encoded = encoder.encode(model if table else replace(model, table=None), "model")
     head = {"format": FORMAT, "format_version": VERSION, "ebboost": ebboost.__version__}
     manifest = json.dumps({**head, "model": encoded}).encode()
-    write_zip(os.fspath(path), {MANIFEST: manifest, **encoder.entries})
+    write_zip(os.fspath(path), {"manifest.json": manifest, **encoder.entries})
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
@@ -53,7 +48,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
         content = file.read()
     try:
         entries = read_zip(content)
-        manifest = parse_json(entries.pop(MANIFEST))
+        manifest = parse_json(entries.pop("manifest.json"))
         require(manifest["format"] == FORMAT, "it has another format")
         version = manifest["format_version"]
         require(type(version) is int and version > 0, "format_version must be a number")
@@ -67,13 +62,11 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
             kind = find_class(model.estimator, kinds)
             require(hasattr(kind, "from_model"), f"{model.estimator} is no estimator")
             kind(**model.parameters)._validate_params()
-            is_classifier = model.output.classes is not None
-            require(kind._classes == is_classifier, "classes must be those of a classifier")
+            same = kind._classes == (model.output.classes is not None)
+            require(same, "classes must be those of a classifier")
             check_model(model)
     except (ModelFileError, MemoryError, ImportError):  # the last of a library that it needs
         raise
-    except NameError as error:
-        raise ModelFileError(f"{path} cannot be read. {error}") from None
     except Exception as error:  # whatever changed bytes lead to
         text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         text = "".join(c if c.isprintable() else "\ufffd" for c in text[:500]).rstrip(".")

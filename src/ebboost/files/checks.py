@@ -15,7 +15,7 @@ from ebboost.data.neighbors import Places
 from ebboost.data.table import MAX_VALUE
 from ebboost.files.trees import LARGEST, check_array, require
 from ebboost.graph import Graph
-from ebboost.intervals import with_intervals
+from ebboost.intervals import Spread, with_intervals
 from ebboost.model import Component, Model
 from ebboost.predict import Predictions, Rows, new_columns, new_scores, on_graph
 
@@ -47,7 +47,8 @@ def check_model(model: Model) -> None:
         check_array("offset", model.offset, (n_rows, 1))
     for one in model.components:
         check_component(model, one, n_rows, n_outputs)
-    check_spread(model, n_rows)
+    if model.spread is not None:
+        check_spread(model, model.spread, n_rows)
     index = model.row_labels
     fits = index is None or (hasattr(index, "get_indexer") and len(index) == n_rows)
     require(fits, f"row_labels must be {n_rows} labels")
@@ -134,11 +135,8 @@ def check_component(model: Model, one: Component, n_rows: int, n_outputs: int) -
     one.ensemble.check(len(one.columns), n_outputs, categories)
 
 
-def check_spread(model: Model, n_rows: int) -> None:
+def check_spread(model: Model, spread: Spread, n_rows: int) -> None:
     """Check what a model knows about its errors."""
-    spread = model.spread
-    if spread is None:
-        return
     require(model.output.classes is None, "a classifier must have no spread")
     numbers = np.array([spread.dispersion, spread.df])
     check_array("dispersion and degrees of freedom", numbers, (2,), 1e-300)

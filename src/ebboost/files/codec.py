@@ -1,11 +1,9 @@
 """A fitted model as JSON and arrays, and back.
 
 Numbers, text, lists and None are themselves in JSON. Everything else is an object whose first key
-says what it is: ``tuple``, ``dict``, ``array`` (an entry of the file), ``items`` (an array of text
-or objects), ``csr``, ``index``, ``ensemble``, ``mean`` or ``class``. *Records* are the dataclasses
-that the annotations of :class:`Model` lead to; their fields are checked against their annotations,
-so that a new one needs no edit here. *Parts*, such as losses and smoothers, have parameters; they
-are made by their constructors.
+says what it is, such as ``tuple``, ``array`` (an entry of the file) or ``class``. *Records* are the
+dataclasses that the annotations of :class:`Model` lead to. Their fields are checked against their
+annotations: a new field needs no edit here. *Parts*, such as losses, are made by constructors.
 """
 
 import inspect
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ebboost.files.archive import npy_bytes, parse_npy
+from ebboost.files.archive import ModelFileError, npy_bytes, parse_npy
 from ebboost.files.trees import LARGEST, require
 from ebboost.graph import Graph
 from ebboost.graph.ids import check_unique_ids
@@ -66,8 +64,8 @@ def find_class(name: str, own: Mapping[str, type]) -> Any:
     kinds = (BaseEstimator, *records().values())
     if inspect.isclass(found) and issubclass(found, kinds) and not inspect.isabstract(found):
         return found
-    raise NameError(
-        f"The model uses the class {name[:100]!r}, which this ebboost has not: import it and pass "
+    raise ModelFileError(
+        f"The model file names the class {name[:100]!r}, which ebboost has not: import it and pass "
         "load(path, classes=[...])."
     )
 
