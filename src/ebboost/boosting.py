@@ -325,8 +325,8 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
         is_finite &= float(result.min()) >= 0.0
-        if result.ndim < 2:
-            result = np.broadcast_to(result, (len(scores), 1))
+        if result.ndim < 2 and result.size == 1:
+            result = np.full((len(scores), 1), result.item())
     shape = scores.shape[:1] if method == "value" else scores.shape
     allowed = [shape, (shape[0], 1), (1, shape[-1])] if method == "curvature" else [shape]
     if result.shape not in allowed:

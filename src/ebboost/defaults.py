@@ -75,8 +75,11 @@ POISSON_FROM = 0.25
 # Folds by number of labels.
 FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
-# With time: blocks of the latest labels that are predicted from those before, and their share.
+# With time: blocks of the latest labels that are predicted from those before, and their share; models
+# of a member that are trained on all labels then; least share of labels that forecasts are made from.
 BLOCKS_IN_TIME = (4, 0.2)
+MODELS_IN_TIME = 2
+SHARE_BEFORE_FORECAST = 0.3
 # Share held out for one model; fewest labels for folds, and rounds with fewer.
 HELD_OUT_SHARE = 0.1
 FEWEST_LABELS = 10

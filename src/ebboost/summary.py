@@ -30,8 +30,9 @@ def summarize(model: Model) -> str:
         metric = gain.metric if gain is not None else "loss"
         rows.append(("members", f"weight and loss at labels that were not trained on ({metric}):"))
         for row in sorted(model.selection, key=lambda row: -row["weight"]):
-            text = f"{row['weight']:<8.3f}{row['loss']:<10.4g}{row['member']}"
-            rows.append(("", f"{'':12}{text}"))
+            loss = {"RMSE": np.sqrt(2.0 * row["loss"]), "deviance": 2.0 * row["loss"]}
+            shown = loss.get(metric, row["loss"])
+            rows.append(("", f"{'':12}{row['weight']:<8.3f}{shown:<10.4g}{row['member']}"))
     rows += _field_rows(model)
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
@@ -79,6 +80,8 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
         position, kind = np.arange(model.n_rows), "rows"
     intervals = with_intervals(model, Predictions(model.raw[position], Rows(), position), 0.9)
     widths = (intervals.upper - intervals.lower) / 2.0
-    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")  # or infinite
+    if not np.isfinite(widths).all():
+        return [("intervals", "of 90 %: none, as too few labels were not trained on")]
+    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
     text = f"90 % within ±{middle:.4g} for half of the {kind} ({low:.4g} to {high:.4g} for most)"
     return [("intervals", text)]
