@@ -178,8 +178,8 @@ class Means(Learner):
 
     name = "means"
 
-    def bin(self, table, **options):
-        return MeansGrower(len(table.names), table.n_rows)
+    def bin(self, table, rows, **options):
+        return MeansGrower(len(table.names), rows.size)
 
     @classmethod
     def load(cls, files):

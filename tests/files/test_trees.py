@@ -25,7 +25,7 @@ CATEGORIES = {1: 40}
 
 def grown(learner, n_outputs, rounds=3):
     """An ensemble of random trees."""
-    grower = learner.bin(TABLE, n_outputs=n_outputs, n_jobs=1, device="cpu").grower(0)
+    grower = learner.bin(TABLE, np.arange(N), n_outputs=n_outputs, n_jobs=1, device="cpu").grower(0)
     noise = np.random.default_rng(1)
     for _ in range(rounds):
         target = noise.normal(size=(N, n_outputs)) + (VALUES[:, [1]] % 3 == 0)
