@@ -8,6 +8,8 @@
 """
 
 import logging
+from importlib import import_module
+from typing import Any
 
 from ebboost import datasets
 from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
@@ -43,3 +45,9 @@ __all__ += ["LightGBM", "LogLoss", "Loss", "Model", "ModelFileError", "NegativeB
 __all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
 __all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
 __all__ += ["datasets", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "paper":  # imported when it is used
+        return import_module("ebboost.paper")
+    raise AttributeError(f"module 'ebboost' has no attribute {name!r}")

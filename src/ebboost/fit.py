@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost, checked_loss
+from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -36,7 +36,6 @@ from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, dense_if_narrow
-from ebboost.data.spectral import leading_vectors
 from ebboost.data.table import Table
 from ebboost.defaults import PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
@@ -103,6 +102,8 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    objective: Callable[..., Objective] = Objective
+    boost: Callable[..., Boosted] = boost
 
     @property
     def key(self) -> Hashable:
@@ -358,9 +359,9 @@ def portfolio(data: Data) -> list[Member]:
         members = [member for member in members if not member.uses_graph]
     else:
         if graph.n_edges == 0:
-            members = [replace(member, propagates=False, spectral=0) for member in members]
+            members = [replace(member, propagates=False, spectral=False) for member in members]
         if graph.n_nodes > defaults.SPECTRAL_UP_TO:
-            members = [replace(member, spectral=0) for member in members]
+            members = [replace(member, spectral=False) for member in members]
         if data.labels.size >= defaults.MANY_LABELS_FROM:  # of no use but for the gain
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
@@ -401,12 +402,12 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     own = "vectors" if is_wide else "all"
     spectral = member.spectral
     if is_wide and not is_network and member.neighbors and field is not None:
-        own, spectral = "none", defaults.SPECTRAL_COLUMNS
+        own, spectral = "none", True
     features = FeatureMap(
         neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
         smoothing=chosen("feature_smoothing", None),
         spectral=chosen(
-            "spectral_features", SpectralFeatures(spectral) if spectral else None
+            "spectral_features", SpectralFeatures(defaults.SPECTRAL_COLUMNS) if spectral else None
         ),
         own=own,
         rotation=None if data.coordinates is None else data.coordinates.rotation,
@@ -492,10 +493,9 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
     given = features
     if features.spectral is not None and data.places is not None:
         graph, spectral = data.places.graph, features.spectral
-        count = max(spectral.n_components, defaults.SPECTRAL_COLUMNS)
-        most = SpectralFeatures(count, spectral.random_state)
-        every = data.share(("vectors", repr(most)), lambda: most.vectors(graph, data.seed))
-        given = replace(features, vectors=leading_vectors(every, spectral.n_components))
+        key = ("vectors", repr(spectral))
+        vectors = data.share(key, lambda: spectral.vectors(graph, data.seed))
+        given = replace(features, vectors=vectors)
     learned = given.learn(data.table, data.places, data.seed)
     data.shared["features", repr(features)] = learned
     return learned, learned.transform(data.table, data.places)
@@ -655,7 +655,7 @@ def train_fold(
     assert own is not None
     if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
         own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
-    objective = Objective(
+    objective = parts.objective(
         parts.loss,
         own,
         operator,
@@ -674,7 +674,7 @@ def train_fold(
     elif settings.early_stopping:  # too few labels to hold some out
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
     grower = binned.grower(data.seed % 1_000_003 + fold)
-    boosted = boost(
+    boosted = parts.boost(
         objective,
         grower,
         n_rounds=n_rounds,
