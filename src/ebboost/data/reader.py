@@ -359,9 +359,9 @@ def _numbers(column: Column, name: str) -> Array:
         return _numbers_from_list(column.tolist(), name)
     dtype = getattr(column.to_native(), "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "fiub":  # of pandas: the usual case, and fast
-        values = column.to_numpy()
-        check_integers(values, f"X, column {name!r}")
-        return values.astype(np.float64)
+        numbers = column.to_numpy()
+        check_integers(numbers, f"X, column {name!r}")
+        return numbers.astype(np.float64)
     if _is_text(column):
         values = column.to_list()
         row = next((i for i, v in enumerate(values) if not is_missing(v)), None)

@@ -93,8 +93,9 @@ class Encoder:
             items = [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]
             return {"tuple": items} if isinstance(value, tuple) else items
         if isinstance(value, Mapping):
-            pairs = value.items()
-            items = [[self.encode(k, path), self.encode(v, f"{path}.{k}")] for k, v in pairs]
+            items = [
+                (self.encode(k, path), self.encode(v, f"{path}.{k}")) for k, v in value.items()
+            ]
             return {"dict": items}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 2:
             if id(value) not in self._names:

@@ -249,14 +249,15 @@ def check_network(network: Any, n_columns: int, n_outputs: int, categories: Size
     scaling, units = network.scaling, network.units
     n_inputs, n_units, n_rounds = len(scaling.source), len(units.inputs), network.weights.size
     knots = (n_inputs, np.shape(scaling.knots)[-1])
-    most = 1e9  # of coefficients; with the most of outputs, products are finite in float32
     check_array("source", scaling.source, (n_inputs,), 0, n_columns - 1, "i")
     check_array("level", scaling.level, (n_inputs,), MISSING, INT32_MAX, "i")
     check_array("knots", scaling.knots, knots)
-    check_array("scores", scaling.scores, knots, -10.0, 10.0)
+    for name in sorted(vars(scaling).keys() - {"source", "level", "knots"}):
+        own = getattr(scaling, name)  # scores of knots, and limits of inputs
+        check_array(name, own, knots[: own.ndim], -10.0, 10.0)
     check_array("inputs", units.inputs, (n_units, INPUTS), 0, n_inputs - 1, "i")
-    check_array("coefficients", units.coefficients, (n_units, INPUTS), -most, most)
-    check_array("biases", units.biases, (n_units,), -most, most)
+    check_array("coefficients", units.coefficients, (n_units, INPUTS), -1e9, 1e9)
+    check_array("biases", units.biases, (n_units,), -1e9, 1e9)
     check_array("outputs", units.outputs, (n_units + n_rounds, n_outputs), -1e18, 1e18)
     check_array("weights", network.weights, (n_rounds,))
     check_array("sample", network.sample, (None, n_inputs), -10.0, 10.0)
