@@ -35,10 +35,7 @@ class ModelFileError(ValueError):
 
 
 def write_zip(path: str, entries: Mapping[str, bytes]) -> None:
-    """Write a zip that replaces ``path``: others see the old file or all of the new one.
-
-    The same entries give the same bytes.
-    """
+    """Write a zip that replaces ``path``: others see the old file or all of the new one."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "cannot be written: it is a folder or a device", path)
     content = _zipped(entries, zipfile.ZIP_DEFLATED)

@@ -93,9 +93,8 @@ class Encoder:
             items = [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]
             return {"tuple": items} if isinstance(value, tuple) else items
         if isinstance(value, Mapping):
-            items = [
-                (self.encode(k, path), self.encode(v, f"{path}.{k}")) for k, v in value.items()
-            ]
+            pairs = value.items()
+            items = [[self.encode(k, path), self.encode(v, f"{path}.{k}")] for k, v in pairs]
             return {"dict": items}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 2:
             if id(value) not in self._names:
