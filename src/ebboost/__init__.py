@@ -17,7 +17,7 @@ from ebboost.explain import Explanation
 from ebboost.field import LatentField
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
-from ebboost.learners import Learner, LightGBM, RandomNetwork
+from ebboost.learners import Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
 from ebboost.losses import (
     Gamma,
     Huber,
@@ -31,14 +31,19 @@ from ebboost.losses import (
     Tweedie,
 )
 from ebboost.model import Gain, Model
+from ebboost.model_selection.bind import bind
+from ebboost.model_selection.cross_validation import cross_validate
+from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
+from ebboost.model_selection.tuning import tune
 from ebboost.smoothing import Laplacian, Operator, Smoother
 
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
-__all__ += ["Gamma", "Graph", "Huber", "Intervals", "Laplacian", "LatentField", "Learner"]
-__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "NegativeBinomial", "NeighborFeatures"]
-__all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
-__all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
-__all__ += ["datasets", "load"]
+__all__ += ["Gamma", "Graph", "GraphBlockFold", "Huber", "Intervals", "Laplacian", "LatentField"]
+__all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "NegativeBinomial"]
+__all__ += ["NeighborFeatures", "Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile"]
+__all__ += ["RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother", "Softmax", "SpectralFeatures"]
+__all__ += ["SquaredError", "TimeSplit", "Tweedie", "XGBoost", "bind", "cross_validate"]
+__all__ += ["datasets", "load", "tune"]

@@ -1,114 +1,158 @@
-"""Blocks of the graph as folds: balanced, connected, small components undivided."""
+"""Blocks of the graph and of time, as splitters of scikit-learn."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
+from scipy.sparse import csgraph
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import ebboost as eb
-from ebboost import GraphBlockFold
-from tests.strategies import graphs, random_graph
+from tests.model_selection.problems import on_a_map
+
+GRID = eb.Graph.build_radius([[i, j] for i in range(20) for j in range(20)], radius=1.1)
 
 
-def grid(side=20):
-    points = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
-    return eb.Graph.build_radius(points, radius=1.0)
+@st.composite
+def graphs(draw):
+    """Graphs with several components and isolated nodes."""
+    n = draw(st.integers(6, 60))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    ends = rng.integers(n, size=(2, draw(st.integers(1, 3 * n))))
+    return eb.Graph.from_edges(*ends, n_nodes=n)
 
 
-@settings(max_examples=150, deadline=None)
-@given(graphs(min_nodes=2, max_nodes=40), st.integers(2, 6), st.integers(0, 100), st.data())
-def test_every_counted_node_is_held_out_once_and_folds_are_balanced(graph, n_splits, seed, data):
-    n_splits = min(n_splits, graph.n_nodes)
-    nodes = None
-    if data.draw(st.booleans()):
-        size = data.draw(st.integers(n_splits, graph.n_nodes))
-        nodes = np.sort(np.random.default_rng(seed).permutation(graph.n_nodes)[:size])
-    fold = GraphBlockFold(n_splits, random_state=seed)
-    pairs = list(fold.split(graph, nodes))
-    expected_nodes = np.arange(graph.n_nodes) if nodes is None else nodes
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([test for _, test in pairs])), expected_nodes
-    )
-    for train, test in pairs:
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), expected_nodes)
-    sizes = [test.size for _, test in pairs]
-    assert max(sizes) - min(sizes) <= max(1.0, 0.1 * expected_nodes.size / n_splits)
-    np.testing.assert_array_equal(fold.blocks(graph, nodes), fold.blocks(graph, nodes))
-    assert set(fold.blocks(graph, nodes)) <= set(range(n_splits))
+def hops(graph, sources):
+    """Number of edges from the nearest source to each node."""
+    distances = csgraph.dijkstra(graph.adjacency, indices=sources, unweighted=True, min_only=True)
+    return np.asarray(distances)
 
 
-@pytest.mark.parametrize("n_splits", [2, 5, 8])
-def test_neighbours_of_a_node_are_mostly_in_its_block(n_splits):
-    graph = grid(30)
-    block = GraphBlockFold(n_splits, random_state=0).blocks(graph)
-    edges = graph.adjacency.tocoo()
-    assert (block[edges.coords[0]] == block[edges.coords[1]]).mean() > 0.85  # 1/n_splits at random
+# ---------------------------------------------------------------------- blocks of the graph
 
 
-def test_blocks_of_a_path_are_intervals():
-    path = eb.Graph.from_edges(np.arange(99), np.arange(1, 100))
-    block = GraphBlockFold(4, random_state=1).blocks(path)
-    assert (np.diff(block) != 0).sum() == 3
-    np.testing.assert_array_equal(np.bincount(block), 25)
-
-
-def test_small_components_are_undivided_and_distributed_over_the_folds():
-    big = sparse.triu(grid(20).adjacency).coords
-    pairs = np.arange(400, 440)  # twenty components of two nodes
-    graph = eb.Graph.from_edges(
-        [*big[0], *pairs[::2]], [*big[1], *pairs[1::2]], n_nodes=500
-    )  # and 60 isolates
-    block = GraphBlockFold(5, random_state=0).blocks(graph)
-    np.testing.assert_array_equal(block[pairs[::2]], block[pairs[1::2]])
-    np.testing.assert_array_equal(np.bincount(block[graph.isolates], minlength=5), 12)
-    np.testing.assert_array_equal(np.bincount(block), 100)
-
-
-def test_blocks_hold_equally_many_labels_where_labels_are_clustered():
-    graph = grid(20)
-    labelled = np.arange(100)  # a quarter of the grid
-    sizes = [test.size for _, test in GraphBlockFold(5, random_state=0).split(graph, labelled)]
-    assert sizes == [20] * 5
-
-
-def test_another_random_state_gives_other_blocks():
-    graph = grid(20)
-    first, second = (GraphBlockFold(5, random_state=seed).blocks(graph) for seed in (0, 1))
-    assert (first != second).any()
-
-
-def test_blocks_of_a_large_graph_are_balanced():
-    graph = random_graph(50_000, 100_000)  # thousands of components
-    block = GraphBlockFold(10, random_state=0).blocks(graph)
-    np.testing.assert_array_equal(np.bincount(block), 5000)
-
-
-@pytest.mark.parametrize("n_splits", [1, 0, -1, 2.0, True, "2"])
-def test_fewer_than_two_blocks_raise_an_error(n_splits):
-    with pytest.raises(ValueError, match="n_splits must be an integer >= 2"):
-        GraphBlockFold(n_splits)
-
-
-def test_more_blocks_than_nodes_raise_an_error():
-    with pytest.raises(
-        ValueError, match="n_splits=9 folds need at least one node each, there are 4"
-    ):
-        GraphBlockFold(9).blocks(random_graph(4, 3))
-    with pytest.raises(TypeError, match="graph must be an ebboost"):
-        list(GraphBlockFold(2).split(np.eye(3)))
-
-
-def test_time_split_trains_on_the_past():
-    dates = np.datetime64("2020-01-01") + np.random.default_rng(0).integers(0, 50, 100)
-    nodes = np.arange(10, 100)
-    folds = list(eb.TimeSplit(4).split(dates, nodes))
-    assert len(folds) == 4
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(), n_splits=st.integers(2, 5), seed=st.integers(0, 99))
+def test_blocks_of_any_graph_hold_out_each_labelled_row_once(graph, n_splits, seed):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(graph.n_nodes) < 0.8, 1.0, np.nan)
+    y[:n_splits] = 1.0
+    labelled = np.flatnonzero(~np.isnan(y))
+    folds = list(eb.GraphBlockFold(n_splits, graph=graph, random_state=seed).split(None, y))
+    held_out = [test for _, test in folds]
+    np.testing.assert_array_equal(np.sort(np.concatenate(held_out)), labelled)
+    sizes = [test.size for test in held_out]
+    assert len(sizes) == n_splits and max(sizes) - min(sizes) <= 1
     for train, test in folds:
-        assert dates[train].max() < dates[test].min()
-        assert 10 <= test.size <= 26
-    first = folds[0][0]
-    held_out = np.concatenate([test for _, test in folds])
-    np.testing.assert_array_equal(np.sort(np.append(first, held_out)), nodes)
-    with pytest.raises(ValueError, match="time must differ"):
-        next(eb.TimeSplit(2).split(np.zeros(9)))
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), labelled)
+
+
+def test_most_neighbours_of_a_held_out_row_are_held_out():
+    for _, test in eb.GraphBlockFold(4, random_state=0).split(GRID):
+        held = np.zeros(400)
+        held[test] = 1.0
+        shares = (GRID.adjacency @ held)[test] / GRID.degrees[test]
+        assert shares.mean() > 0.75  # at random a quarter
+
+
+@pytest.mark.parametrize("buffer", [0, 1, 3])
+def test_labels_within_the_buffer_are_not_trained_on(buffer):
+    for train, test in eb.GraphBlockFold(4, graph=GRID, buffer=buffer, random_state=0).split():
+        away = hops(GRID, test)
+        rest = np.setdiff1d(np.arange(400), test)
+        np.testing.assert_array_equal(train, rest[away[rest] > buffer])
+
+
+def test_a_seed_fixes_the_blocks():
+    def blocks(seed):
+        return [test.tolist() for _, test in eb.GraphBlockFold(3, random_state=seed).split(GRID)]
+
+    assert blocks(1) == blocks(1) != blocks(2)
+
+
+def test_rows_of_one_node_are_in_one_fold():
+    ids = np.array([f"town {i}" for i in range(400)], dtype=object)
+    named = eb.Graph(GRID.adjacency, ids)
+    node = np.random.default_rng(0).integers(400, size=1_500)
+    by_id = list(eb.GraphBlockFold(3, graph=named, random_state=0).split(None, groups=ids[node]))
+    by_number = list(eb.GraphBlockFold(3, graph=GRID, random_state=0).split(None, groups=node))
+    for (train, test), (other, held) in zip(by_id, by_number, strict=True):
+        assert not set(node[train]) & set(node[test])
+        np.testing.assert_array_equal(train, other)
+        np.testing.assert_array_equal(test, held)
+
+
+def test_scikit_learn_takes_blocks_and_leaves_unknown_labels_out():
+    X, y, graph = on_a_map()
+    y[::7] = np.nan
+    cv = eb.GraphBlockFold(4, graph=graph, random_state=0)
+    assert cv.get_n_splits() == 4
+    scores = cross_val_score(Ridge(), X, y, cv=cv)
+    by_hand = [Ridge().fit(X[a], y[a]).score(X[b], y[b]) for a, b in cv.split(X, y)]
+    np.testing.assert_allclose(scores, by_hand)
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=cv).fit(X, np.nan_to_num(y))
+    assert search.n_splits_ == 4
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (lambda: eb.GraphBlockFold(1), "n_splits must be an integer >= 2, got 1"),
+        (lambda: eb.GraphBlockFold(buffer=-1), "buffer must be an integer >= 0"),
+        (lambda: list(eb.GraphBlockFold().split(np.zeros((3, 1)))), r"GraphBlockFold\(5, graph=g"),
+        (lambda: list(eb.GraphBlockFold(graph=GRID).split(np.zeros((3, 1)))), "X has 3 rows, but"),
+        (lambda: list(eb.GraphBlockFold().split(GRID, [1.0])), "y has 1 entries, .* 400 rows"),
+        (lambda: list(eb.GraphBlockFold().split(GRID, [1.0] + 399 * [None])), "as many labels"),
+        (lambda: list(eb.GraphBlockFold().split(GRID, groups=[7, 400])), "groups names row 400"),
+    ],
+)
+def test_what_cannot_be_divided_by_the_graph_is_said(split, message):
+    with pytest.raises(ValueError, match=message):
+        split()
+
+
+# ---------------------------------------------------------------------- blocks of time
+
+
+@settings(max_examples=40, deadline=None)
+@given(times=st.lists(st.integers(0, 30), min_size=20, max_size=80), n_splits=st.integers(1, 4))
+def test_all_labels_that_are_trained_on_are_earlier(times, n_splits):
+    times = np.array([*times, *range(100, 120)])  # enough of them differ
+    y = np.where(np.arange(times.size) % 5, 1.0, np.nan)
+    folds = list(eb.TimeSplit(n_splits).split(times, y))
+    assert len(folds) == n_splits
+    tested = np.concatenate([test for _, test in folds])
+    assert np.unique(tested).size == tested.size and not np.isnan(y[tested]).any()
+    for train, test in folds:
+        assert times[train].max() < times[test].min()
+        earlier = np.flatnonzero(~np.isnan(y) & (times < times[test].min()))
+        np.testing.assert_array_equal(np.sort(train), earlier)  # nothing is left out
+
+
+def test_times_are_a_column_or_an_array_of_dates():
+    X = pd.DataFrame({"a": np.arange(60.0), "sold": pd.date_range("2024-01-01", periods=60)})
+    X = X.sample(frac=1.0, random_state=0)
+    expected = list(eb.TimeSplit(3).split(X["a"]))
+    for splitter in (eb.TimeSplit(3, time="sold"), eb.TimeSplit(3, time=X["sold"])):
+        for one, other in zip(splitter.split(X), expected, strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+            np.testing.assert_array_equal(one[1], other[1])
+    scores = cross_val_score(Ridge(), X[["a"]], X["a"], cv=eb.TimeSplit(3, time=X["sold"]))
+    assert scores.shape == (3,) and (scores > 0.9).all()
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (lambda: list(eb.TimeSplit(2).split([1, 1, 1, 1])), "allow 0 blocks .*use fewer folds"),
+        (lambda: list(eb.TimeSplit(2).split(np.zeros((4, 2)))), r"TimeSplit\(5, time="),
+        (lambda: list(eb.TimeSplit(time=[1, 2]).split(np.zeros((4, 2)))), "2 entries, X has 4"),
+        (lambda: list(eb.TimeSplit(2).split([1.0, np.nan, 2.0])), "row 1 has none"),
+        (lambda: list(eb.TimeSplit(time="when").split(pd.DataFrame({"a": [1]}))), "'when' is not"),
+    ],
+)
+def test_what_cannot_be_divided_by_time_is_said(split, message):
+    with pytest.raises(ValueError, match=message):
+        split()
