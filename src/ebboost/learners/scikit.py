@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
 from ebboost.learners.base import Binned, Ensemble, Grower, Learner, as_matrix, newton_target
 
@@ -37,7 +37,15 @@ class ScikitLearn(Learner):
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor
 
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> Binned:
+    def bin(
+        self,
+        table: Table,
+        rows: IntArray | None = None,
+        *,
+        n_outputs: int,
+        n_jobs: int,
+        device: str,
+    ) -> Binned:
         """Learn what missing values are replaced by; see :meth:`Learner.bin`."""
         self.check(device)
         if isinstance(self.regressor, type) or not is_regressor(self.regressor):
@@ -46,6 +54,7 @@ class ScikitLearn(Learner):
 
         imputer = SimpleImputer(keep_empty_features=True).fit(as_matrix(table))
         empty = ScikitLearnEnsemble([], imputer, len(table.names), n_outputs)
+        table = table if rows is None or rows.size == table.n_rows else table.subset(rows)
         return ScikitLearnGrower(self.regressor, imputer.transform(as_matrix(table)), empty)
 
     @classmethod

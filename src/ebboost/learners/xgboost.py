@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
 from ebboost.learners.base import (
     Binned,
@@ -71,9 +71,18 @@ class XGBoost(Learner):
     max_bin: int = 256
     params: dict[str, Any] | None = None
 
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "XGBoostBinned":
-        """Bin the table; see :meth:`Learner.bin`."""
+    def bin(
+        self,
+        table: Table,
+        rows: IntArray | None = None,
+        *,
+        n_outputs: int,
+        n_jobs: int,
+        device: str,
+    ) -> "XGBoostBinned":
+        """Bin the rows; see :meth:`Learner.bin`."""
         self.check(device)
+        table = table if rows is None or rows.size == table.n_rows else table.subset(rows)
         params: dict[str, Any] = {
             "device": device,
             "tree_method": "hist",
