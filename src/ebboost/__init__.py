@@ -15,6 +15,7 @@ from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
 from ebboost.field import LatentField
+from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
 from ebboost.learners import Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
@@ -42,8 +43,8 @@ logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "GraphBlockFold", "Huber", "Intervals", "Laplacian", "LatentField"]
-__all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "NegativeBinomial"]
-__all__ += ["NeighborFeatures", "Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile"]
-__all__ += ["RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother", "Softmax", "SpectralFeatures"]
-__all__ += ["SquaredError", "TimeSplit", "Tweedie", "XGBoost", "bind", "cross_validate"]
-__all__ += ["datasets", "load", "tune"]
+__all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
+__all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
+__all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
+__all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost", "bind"]
+__all__ += ["cross_validate", "datasets", "load", "tune"]

@@ -79,6 +79,6 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
         position, kind = np.arange(model.n_rows), "rows"
     intervals = with_intervals(model, Predictions(model.raw[position], Rows(), position), 0.9)
     widths = (intervals.upper - intervals.lower) / 2.0
-    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
+    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")  # or infinite
     text = f"90 % within ±{middle:.4g} for half of the {kind} ({low:.4g} to {high:.4g} for most)"
     return [("intervals", text)]

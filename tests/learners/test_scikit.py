@@ -14,7 +14,7 @@ from sklearn.tree import ExtraTreeRegressor
 import ebboost as eb
 from ebboost.data.table import Table
 
-SETTINGS = {"n_estimators": 15, "random_state": 0, "n_folds": 2}
+SETTINGS = {"n_estimators": 12, "random_state": 0, "n_folds": 1}
 
 
 def problem(n=300, seed=0):

@@ -192,7 +192,7 @@ def test_several_classes():
     np.testing.assert_allclose(model.predict_proba().sum(axis=1), 1.0)
 
 
-def test_a_fit_is_repeated_exactly_and_survives_a_copy():
+def test_a_fit_is_repeated_exactly():
     X, y, graph, _ = problem()
     learner = eb.XGBoost(3, subsample=0.7)
     first, second = (
@@ -200,14 +200,29 @@ def test_a_fit_is_repeated_exactly_and_survives_a_copy():
         for _ in range(2)
     )
     np.testing.assert_array_equal(first.predict(), second.predict())
-    copied = pickle.loads(pickle.dumps(first))
-    new = X[:50] + 0.1
-    edges = (np.arange(50), np.arange(50))
-    np.testing.assert_array_equal(
-        copied.predict(new, attach=edges), first.predict(new, attach=edges)
-    )
     parts = first.explain([3])["contribution"].sum()
     assert parts == pytest.approx(first.predict()[3], abs=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [0, 3])
+@pytest.mark.parametrize("with_categories", [False, True])
+def test_files_and_pickles_predict_the_same(n_classes, with_categories, tmp_path):
+    X, y, graph, truth = problem()
+    table = pd.DataFrame(X, columns=list("abc"))
+    if with_categories:
+        table["kind"] = np.where(X[:, 2] > 0.3, "up", np.where(X[:, 2] < -0.3, "down", "flat"))
+    kind, labels = eb.EBBSRegressor, y
+    if n_classes:
+        kind, classes = eb.EBBSClassifier, np.digitize(truth, [-1.0, 1.0]).astype(object)
+        labels = np.where(np.isnan(y), None, classes)
+    learner = eb.XGBoost(3, params={"colsample_bylevel": 0.8})
+    model = kind(10, learner=learner, random_state=0, n_folds=2).fit(table, labels, graph=graph)
+    model.save(tmp_path / "model.ebb")
+    new, edges = table.iloc[:50], (np.arange(50), np.arange(1, 51))
+    predict = "predict_proba" if n_classes else "predict"
+    expected = getattr(model, predict)(new, attach=edges)
+    for other in (eb.load(tmp_path / "model.ebb"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(getattr(other, predict)(new, attach=edges), expected)
 
 
 def test_scores_rise_with_a_column_that_must_rise_and_groups_do_not_interact():

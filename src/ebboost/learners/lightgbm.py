@@ -197,6 +197,8 @@ class LightGBMEnsemble(Ensemble):
     Leaf values are multiplied by the ``weights`` of the trees, 0 for trees beyond them.
     """
 
+    learner = "LightGBM"
+
     def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
         self._parts = [(text, weights)]
 
@@ -264,7 +266,7 @@ def _scaled(tree: str, factor: float) -> str:
     """The lines of a tree with leaf values times a factor."""
     values = _LEAF_VALUES.search(tree)
     assert values is not None
-    scaled = " ".join(repr(factor * float(value)) for value in values[1].split())
+    scaled = " ".join(repr(float(factor) * float(value)) for value in values[1].split())
     return f"{tree[: values.start(1)]}{scaled}{tree[values.end(1) :]}"
 
 

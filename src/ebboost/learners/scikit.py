@@ -67,6 +67,7 @@ class ScikitLearn(Learner):
 class ScikitLearnEnsemble(Ensemble):
     """Rounds of a weight and a regressor for each output."""
 
+    learner = "ScikitLearn"
     rounds: list[tuple[float, list[Any]]]
     imputer: Any
     n_columns: int

@@ -200,6 +200,8 @@ class XGBoostGrower(Grower):
 class XGBoostEnsemble(Ensemble):
     """A model in XGBoost's JSON format, parsed when first used."""
 
+    learner = "XGBoost"
+
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._boosters: dict[int, Any] = {}
@@ -257,5 +259,7 @@ def _xgboost() -> Any:
 
 
 def _column_types(table: Table) -> dict[str, Any]:
+    if not table.categorical:
+        return {}
     kinds = ["c" if column in table.categorical else "q" for column in range(len(table.names))]
     return {"feature_types": kinds, "enable_categorical": True}
