@@ -46,5 +46,5 @@ __all__ += ["Gamma", "Graph", "GraphBlockFold", "Huber", "Intervals", "Laplacian
 __all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
 __all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
-__all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost", "bind"]
-__all__ += ["cross_validate", "datasets", "load", "tune"]
+__all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
+__all__ += ["bind", "cross_validate", "datasets", "load", "tune"]
