@@ -101,11 +101,6 @@ def test_classes():
     assert model.predict_proba().shape == (300, 3)
 
 
-def test_parameters_are_searched_by_name():
-    model = eb.EBBSRegressor(learner=eb.ScikitLearn(Ridge(alpha=2.0)))
-    assert model.set_params(learner__regressor__alpha=3.0).learner.regressor.alpha == 3.0
-
-
 def test_what_is_not_possible_is_said(tmp_path):
     X, y, graph, _ = problem()
     with pytest.raises(TypeError, match=r"regressor must be one such as Ridge\(\), got <class"):

@@ -174,14 +174,6 @@ def test_with_its_default_settings_it_is_as_accurate_as_lightgbm():
     assert errors[1] < 1.1 * errors[0]
 
 
-def test_by_name_networks_are_trained_beside_it():
-    X, y, graph, _ = problem()
-    model = eb.EBBSRegressor(5, learner="xgboost", random_state=0, n_folds=2).fit(X, y, graph=graph)
-    assert {"trees + field", "network + field"} <= set(model.selection_["member"])
-    kinds = {type(one.ensemble).__name__ for one in model.model_.components}
-    assert "LightGBMEnsemble" not in kinds
-
-
 @pytest.mark.parametrize("n_labels", [100, 100_000])
 def test_settings_by_name_follow_the_number_of_labels(n_labels):
     few, many = (trees("xgboost", n, False, 20) for n in (100, 100_000))
@@ -190,16 +182,6 @@ def test_settings_by_name_follow_the_number_of_labels(n_labels):
     assert few.max_depth < many.max_depth and few.reg_lambda < many.reg_lambda
     assert 0.0 < own.colsample_bytree <= 1.0
     assert trees("xgboost", n_labels, True, 20).get_params() == few.get_params()
-
-
-def test_several_classes():
-    X, y, graph, truth = problem()
-    classes = np.digitize(truth, np.quantile(truth, [1 / 3, 2 / 3])).astype(object)
-    labels = np.where(np.isnan(y), None, classes)
-    model = eb.EBBSClassifier(60, learner=eb.XGBoost(3), random_state=0, n_folds=1)
-    model.fit(X, labels, graph=graph)
-    assert model.score(None, classes, nodes=np.isnan(y)) > 0.6
-    np.testing.assert_allclose(model.predict_proba().sum(axis=1), 1.0)
 
 
 def test_a_fit_is_repeated_exactly():
@@ -257,13 +239,6 @@ def test_scores_rise_with_a_column_that_must_rise_and_groups_do_not_interact():
 
 
 # ---------------------------------------------------------------------- parameters
-
-
-def test_params_are_passed_to_xgboost():
-    table, gradients = numbers()
-    growing = grower(eb.XGBoost(params={"max_depth": 1}), table)
-    growing.grow(gradients[0], np.ones((400, 1)))
-    assert "yes=3" not in growing.compile([1.0]).booster.get_dump()[0]
 
 
 @pytest.mark.parametrize(

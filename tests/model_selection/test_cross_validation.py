@@ -217,16 +217,6 @@ def test_names_of_the_scores():
     assert keys(quick(), Y, scoring=mean_absolute_error) == {"test_score"}
 
 
-def test_progress_is_written_fold_by_fold(capsys):
-    eb.cross_validate(quick(), X, Y, GRAPH, cv=2, scoring="rmse", verbose=1)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[:2] for line in lines] == [["fold", "1/2"], ["fold", "2/2"]]
-    assert all("rmse" in line for line in lines)
-
-
-# ---------------------------------------------------------------------- what is rejected
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

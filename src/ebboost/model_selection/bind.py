@@ -6,6 +6,7 @@ from typing import Any, Self
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -75,28 +76,29 @@ class BoundEstimator(BaseEstimator):
 
     def __init__(self, model: Any, table: TableLike, data: dict[str, Any]) -> None:
         self.model, self.table, self.data = model, table, data
-        self._reader = TableReader()
-        self._known = self._reader.fit(table)
-        if self._known.is_sparse or NODE in self._known.names:
+        is_frame = nw.dependencies.is_into_dataframe(table)
+        known: Any = nw.from_native(table, eager_only=True) if is_frame else np.asarray(table)
+        if sparse.issparse(table) or (is_frame and NODE in known.columns):
             raise ValueError(f"X must be dense, and have no column {NODE!r}: rename it.")
-        node = np.arange(self._known.n_rows)
-        if not nw.dependencies.is_into_dataframe(table):
-            self.X = np.column_stack([np.asarray(table), node])
-            return
-        frame = nw.from_native(table, eager_only=True)
-        column = nw.new_series(NODE, node, None, backend=frame.implementation)
-        self.X = frame.with_columns(column).to_native()
+        node = np.arange(len(known))
+        if is_frame:
+            column = nw.new_series(NODE, node, None, backend=known.implementation)
+            self.X = known.with_columns(column).to_native()
+        else:
+            self.X = np.column_stack([known, node])
+        self._reader = TableReader()
+        self._known = self._reader.fit(self.X).values
 
     def fit(self, X: TableLike, y: LabelsLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit on the labels of rows of ``bound.X``, with the table and the graph of all rows."""
-        rows, nodes = self._split(X)
-        known, data = self._known.values, dict(self.data)
-        if not np.array_equal(self._reader.read(rows).values, known[nodes], equal_nan=True):
+        nodes, is_known = self._nodes(X)
+        if not is_known:
             raise ValueError(NO_ROWS)
-        labels = np.full(len(known), None if is_classifier(self) else np.nan)
+        data, n_rows = dict(self.data), len(self._known)
+        labels = np.full(n_rows, None if is_classifier(self) else np.nan)
         labels[nodes] = np.asarray(y)
         if sample_weight is not None:
-            data["sample_weight"] = np.zeros(len(known))
+            data["sample_weight"] = np.zeros(n_rows)
             data["sample_weight"][nodes] = sample_weight
         if isinstance(self.model, Pipeline):
             data = {f"{self.model.steps[-1][0]}__{name}": value for name, value in data.items()}
@@ -109,17 +111,18 @@ class BoundEstimator(BaseEstimator):
 
     def _raw(self, X: TableLike) -> Array:
         """Raw predictions; with changed values, as in partial dependence, the field of the fit."""
-        rows, nodes = self._split(X)
+        nodes, is_known = self._nodes(X)
         model = self._last.model_
         assert model.table is not None
+        if is_known:
+            return model.raw[nodes]
+        is_frame = nw.dependencies.is_into_dataframe(X)
+        rows = nw.from_native(X).drop(NODE).to_native() if is_frame else np.asarray(X)[:, :-1]
         rows = self.model_[:-1].transform(rows) if isinstance(self.model_, Pipeline) else rows
         if model.coordinates is not None and np.shape(rows)[1] == len(model.reader.names) - 2:
             rows = join_columns(rows, model.table.values[nodes, -2:], model.reader.names[-2:])
-        own = model.reader.read(rows).values
         values = model.table.values.copy()
-        if np.array_equal(own, values[nodes], equal_nan=True):
-            return model.raw[nodes]
-        values[nodes] = own
+        values[nodes] = model.reader.read(rows).values
         table = replace(model.table, values=values)
         components, raw = [], []
         for one in model.components:
@@ -132,21 +135,16 @@ class BoundEstimator(BaseEstimator):
             raw.append(one.to_raw(scores))
         return model.weighted(raw, model.offset)[nodes]
 
-    def _split(self, X: TableLike) -> tuple[TableLike, IntArray]:
-        """The columns of the table, and the numbers of the rows."""
-        if nw.dependencies.is_into_dataframe(X):
-            frame = nw.from_native(X, eager_only=True)
-            if NODE not in frame.columns:
-                raise ValueError(NO_ROWS)
-            rows, column = frame.drop(NODE).to_native(), frame[NODE].to_numpy()
-        else:
-            array = np.asarray(X)
-            if array.ndim != 2 or array.shape[1] != len(self._known.names) + 1:
-                raise ValueError(NO_ROWS)
-            rows, column = array[:, :-1], array[:, -1]
-        if not np.isin(column, np.arange(self._known.n_rows)).all():
+    def _nodes(self, X: TableLike) -> tuple[IntArray, bool]:
+        """The numbers of rows, and whether they have the values of the table."""
+        try:
+            values = self._reader.read(X).values
+        except ValueError as error:
+            raise ValueError(f"{NO_ROWS} ({error})") from None
+        if not np.isin(values[:, -1], self._known[:, -1]).all():
             raise ValueError(NO_ROWS)
-        return rows, column.astype(np.int64)
+        nodes = values[:, -1].astype(np.int64)
+        return nodes, np.array_equal(values, self._known[nodes], equal_nan=True)
 
     @property
     def _last(self) -> BaseEBBS:
@@ -169,7 +167,7 @@ class BoundEstimator(BaseEstimator):
         return "model_" in vars(self)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return f"bind({self.model!r}, X with {self._known.n_rows} rows)"
+        return f"bind({self.model!r}, X with {len(self._known)} rows)"
 
 
 class BoundRegressor(RegressorMixin, BoundEstimator):
