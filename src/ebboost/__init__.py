@@ -20,7 +20,7 @@ from ebboost.field import LatentField
 from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
-from ebboost.learners import Learner, LightGBM, RandomNetwork
+from ebboost.learners import Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
 from ebboost.losses import (
     Gamma,
     Huber,
@@ -34,17 +34,22 @@ from ebboost.losses import (
     Tweedie,
 )
 from ebboost.model import Gain, Model
+from ebboost.model_selection.bind import bind
+from ebboost.model_selection.cross_validation import cross_validate
+from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
+from ebboost.model_selection.tuning import tune
 from ebboost.smoothing import Laplacian, Operator, Smoother
 
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
-__all__ += ["Gamma", "Graph", "Huber", "Intervals", "Laplacian", "LatentField", "Learner"]
-__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "ModelFileError", "NegativeBinomial", "NeighborFeatures"]
-__all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
-__all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
-__all__ += ["datasets", "load"]
+__all__ += ["Gamma", "Graph", "GraphBlockFold", "Huber", "Intervals", "Laplacian", "LatentField"]
+__all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
+__all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
+__all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
+__all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
+__all__ += ["bind", "cross_validate", "datasets", "load", "tune"]
 
 
 def __getattr__(name: str) -> Any:

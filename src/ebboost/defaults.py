@@ -11,8 +11,9 @@ spectral     whether there are columns of the graph's spectral embedding
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from ebboost.learners import Learner, LightGBM, RandomNetwork
+from ebboost.learners import Learner, LightGBM, RandomNetwork, XGBoost
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ PORTFOLIO = (
 FEW_LABELS_TREES = (15, 10, 5.0, 5.0)
 MANY_LABELS_TREES = (31, 20, 20.0, 20.0)
 CLASS_TREES = (15, 10, 5.0, 1.0)
+# Of XGBoost, of few and of many labels: depth, least curvature in a leaf, penalty.
+XGBOOST_TREES = ((4, 5.0, 1.0), (6, 20.0, 20.0))
 MANY_LABELS_FROM = 5_000
 MAX_BIN = 127
 # Share of the columns that a tree may split, and the fewest and most columns.
@@ -106,20 +109,23 @@ def patience(rate: float, network: bool) -> int:
     return max(round((NETWORK_PATIENCE if network else PATIENCE) / rate), 1)
 
 
-def trees(n_labels: int, classes: bool, n_columns: int) -> Learner:
-    """Return the trees for a number of labels and of columns."""
+def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner:
+    """Return the trees of a library for a number of labels and of columns."""
     many = n_labels >= MANY_LABELS_FROM
-    numbers = CLASS_TREES if classes else MANY_LABELS_TREES if many else FEW_LABELS_TREES
-    leaves, rows, penalty, curvature = numbers
     fewest, most = COLUMNS
     share = min(max(COLUMN_SHARE * n_columns, fewest), most, n_columns) / max(n_columns, 1)
+    shared: dict[str, Any] = {"colsample_bytree": share, "max_bin": MAX_BIN}
+    if library == "xgboost":
+        depth, curvature, penalty = XGBOOST_TREES[many and not classes]
+        return XGBoost(depth, curvature, penalty, **shared)
+    numbers = CLASS_TREES if classes else MANY_LABELS_TREES if many else FEW_LABELS_TREES
+    leaves, rows, penalty, curvature = numbers
     return LightGBM(
         leaves,
         min_child_samples=rows,
         reg_lambda=penalty,
-        colsample_bytree=share,
-        max_bin=MAX_BIN,
         params={"min_sum_hessian_in_leaf": curvature},
+        **shared,
     )
 
 

@@ -424,9 +424,9 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     learner: Learner
     if is_network:
         learner = defaults.network(n_labels, classes)
-    elif settings.learner == "lightgbm":
+    elif settings.learner in ("lightgbm", "xgboost"):
         width = columns_of(features, data).values.shape[1]
-        learner = defaults.trees(n_labels, classes, width)
+        learner = defaults.trees(settings.learner, n_labels, classes, width)
     else:
         learner = as_learner(settings.learner)
     is_network = isinstance(learner, RandomNetwork)

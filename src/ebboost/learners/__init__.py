@@ -5,8 +5,11 @@ from typing import Any
 from ebboost.learners.base import Binned, Ensemble, Grower, Learner
 from ebboost.learners.lightgbm import LightGBM
 from ebboost.learners.network import RandomNetwork
+from ebboost.learners.scikit import ScikitLearn
+from ebboost.learners.xgboost import XGBoost
 
-__all__ = ["Binned", "Ensemble", "Grower", "Learner", "LightGBM", "RandomNetwork", "as_learner"]
+__all__ = ["Binned", "Ensemble", "Grower", "Learner", "LightGBM", "RandomNetwork", "ScikitLearn"]
+__all__ += ["XGBoost", "as_learner"]
 
 
 def as_learner(learner: Any) -> Learner:
@@ -16,7 +19,8 @@ def as_learner(learner: Any) -> Learner:
     if learner == "lightgbm":
         return LightGBM()
     if learner == "xgboost":
-        from ebboost.learners.xgboost import XGBoost
-
         return XGBoost()
-    raise ValueError(f"learner must be 'lightgbm', 'xgboost' or an eb.Learner, got {learner!r}.")
+    hint = f": pass eb.ScikitLearn({learner!r})" if hasattr(learner, "fit") else ""
+    raise ValueError(
+        f"learner must be 'lightgbm', 'xgboost' or an eb.Learner, got {learner!r}{hint}."
+    )

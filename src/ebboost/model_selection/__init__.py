@@ -1,0 +1,1 @@
+"""Cross-validation, folds, tuning, and estimators for the tools of scikit-learn."""
