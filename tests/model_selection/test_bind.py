@@ -84,7 +84,8 @@ def fresh(**changes):
 
 @pytest.mark.parametrize("learner", ["lightgbm", "network"])
 def test_importance_and_dependence_find_the_column_that_matters(learner):
-    bound = fresh(learner=eb.RandomNetwork(16) if learner == "network" else learner)
+    learner = eb.RandomNetwork(16) if learner == "network" else learner
+    bound = fresh(learner=learner, neighbor_features=None)
     bound.fit(bound.X, Y)
     importance = permutation_importance(bound, bound.X, Y, n_repeats=2, random_state=0)
     assert importance.importances_mean[:3].argmax() == 0
