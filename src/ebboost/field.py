@@ -30,10 +30,10 @@ MAX_STEPS = 100
 MAX_HALVINGS = 30
 # Least and largest multiple of a Newton step by the secant rule.
 STEP_SIZES = (0.1, 4.0)
-# Draws from the posterior that variances are estimated from: the fewest, the most, and how many
-# numbers they have in all in between. A user's data may be drawn with a seed such as 0.
+# Draws from the posterior that variances are estimated from: the fewest, the most, and in between
+# draws times entries of the system. A user's data may be drawn with a seed such as 0.
 DRAWS = (16, 200)
-DRAWN_NUMBERS = 400_000
+DRAWN_NUMBERS = 2_000_000
 SEED = (8191, 127, 31)
 DRAW_TOLERANCE = 1e-3
 
@@ -292,7 +292,7 @@ def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray 
         unit = np.zeros((n_nodes, wanted.size))
         unit[wanted, np.arange(wanted.size)] = 1.0
         return solver.solve(unit, DRAW_TOLERANCE**2)[wanted, np.arange(wanted.size)]
-    count = int(np.clip(DRAWN_NUMBERS // n_nodes, *DRAWS))
+    count = int(np.clip(DRAWN_NUMBERS // posterior.prior.data.size, *DRAWS))
     random = np.random.default_rng(SEED)
     noise = posterior.prior.noise(random, count)
     spread = np.sqrt(posterior.sums(curvature))
