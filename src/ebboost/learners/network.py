@@ -150,8 +150,15 @@ class Scaling:
 
     def limited(self, least: Float32, most: Float32) -> "Scaling":
         """Return these inputs with numbers that are constant below and above some values."""
-        ends = (least.astype(np.float64)[:, None], most.astype(np.float64)[:, None])
-        return replace(self, scores=self.scores.clip(*ends))
+        ends = np.column_stack([least, most]).astype(np.float64)
+        rows = list(zip(ends, self.scores, self.knots, strict=True))
+        # Knots beyond an end move to where it is reached: between knots nothing else changes.
+        knots = [own.clip(*np.interp(limits, scores, own)) for limits, scores, own in rows]
+        scores = [own.clip(*limits) for limits, own, _ in rows]
+        shape = self.knots.shape
+        return replace(
+            self, knots=np.reshape(knots, shape), scores=np.reshape(scores, shape)
+        )
 
     def equals(self, other: "Scaling") -> bool:
         """Whether both have the same inputs."""
