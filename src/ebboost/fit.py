@@ -365,7 +365,7 @@ def portfolio(data: Data) -> list[Member]:
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.n_models == 1:
+    if settings.n_folds == 1 or (data.folds.n_models == 1 and not data.folds.in_time):
         is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
         return members[1:2] if is_estimated else members[:1]
     return members
