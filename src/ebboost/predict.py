@@ -82,7 +82,7 @@ def predict_rows(
     with threads(max_threads(model.parameters.get("n_jobs"))):
         rows = locate(model, X, graph, attach, groups, offset, exposure)
         if rows.table is None:
-            raw = model.raw
+            raw = model.raw.copy()
             if new_labels is not None:
                 labels = extra_labels(model, new_labels, model.n_rows, model.labels.rows)
                 raw = model.predictions_given(model.labels.concat(labels))
