@@ -38,6 +38,7 @@ DRAWS = 4
 COMPARED_ROWS = 1_000
 GUIDED_SHARE = 0.5
 MEMORY = 0.9
+EXACT_ROWS = 10_000  # predicted in double precision
 IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 
 
@@ -198,15 +199,15 @@ class Units:
     biases: Float32
     outputs: Float32
 
-    def hidden(self, columns: Float32) -> Float32:
+    def hidden(self, columns: NDArray[Any]) -> NDArray[Any]:
         """Return the values of the units at columns of inputs, a row each; the last row is 1."""
         used, place = np.unique(self.inputs, return_inverse=True)
         n_units = len(self.inputs)
-        directions = np.zeros((n_units, used.size), dtype=np.float32)
+        directions = np.zeros((n_units, used.size), dtype=columns.dtype)
         for position in range(INPUTS):
             where = (np.arange(n_units), place.reshape(-1, INPUTS)[:, position])
             directions[where] += self.coefficients[:, position]
-        result = np.empty((n_units + 1, columns.shape[1]), dtype=np.float32)
+        result = np.empty((n_units + 1, columns.shape[1]), dtype=columns.dtype)
         own = columns if used.size == len(columns) else columns[used]
         np.matmul(directions, own, out=result[:-1])
         result[:-1] += self.biases[:, None]
@@ -411,7 +412,9 @@ class NetworkEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        columns = self.scaling.transform(table.values)
+        columns: Any = self.scaling.transform(table.values)
+        if table.n_rows <= EXACT_ROWS:  # a row as alone, whichever rows are predicted with it
+            columns = columns.astype(np.float64)
         scores = np.zeros((self.units.outputs.shape[1], table.n_rows))
         for weight, units in self._rounds():
             scores += weight * (units.outputs.T @ units.hidden(columns))
