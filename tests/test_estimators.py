@@ -79,7 +79,9 @@ def test_copies_of_a_fitted_model_predict_explain_and_train_nothing(kind, monkey
     for one in copies:
         for values, own in zip(expected, one.predict(interval=0.9), strict=True):
             np.testing.assert_array_equal(own, values)
-        np.testing.assert_array_equal(one.predict(X[:2] + 0.1, **NEW), model.predict(X[:2] + 0.1, **NEW))
+        np.testing.assert_array_equal(
+            one.predict(X[:2] + 0.1, **NEW), model.predict(X[:2] + 0.1, **NEW)
+        )
         assert one.summary() == model.summary() and str(one.explanations([5])[0])
         assert one.get_params().keys() == model.get_params().keys()
     with pytest.raises(NotFittedError, match="not fitted yet"):
@@ -180,7 +182,9 @@ def test_tables_of_every_library_give_the_same_model(frame):
 )
 def test_memory_layout_and_dtype_of_the_table_do_not_matter(layout):
     expected = quick(n_estimators=3).fit(X, NAN, graph=GRAPH).predict()
-    np.testing.assert_array_equal(quick(n_estimators=3).fit(layout(X), NAN, graph=GRAPH).predict(), expected)
+    np.testing.assert_array_equal(
+        quick(n_estimators=3).fit(layout(X), NAN, graph=GRAPH).predict(), expected
+    )
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -193,8 +197,12 @@ def test_columns_without_information_leave_the_field(width):
 
 
 def test_pipelines_and_searches_pass_the_graph_on():
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 2] > 0, "up", "down"))
-    columns = ColumnTransformer([("n", StandardScaler(), ["a", "b"]), ("k", OneHotEncoder(), ["kind"])])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        kind=np.where(X[:, 2] > 0, "up", "down")
+    )
+    columns = ColumnTransformer(
+        [("n", StandardScaler(), ["a", "b"]), ("k", OneHotEncoder(), ["kind"])]
+    )
     pipe = make_pipeline(columns, fixed(labels=eb.LatentField()))
     pipe.fit(frame, Y, ebbsregressor__graph=GRAPH)
     direct = fixed(labels=eb.LatentField()).fit(columns.fit_transform(frame), Y, graph=GRAPH)
@@ -288,7 +296,7 @@ def test_wrong_parameters_are_named_in_fit(parameters, words):
         (R, {"callbacks": [print]}, r"callbacks\[0\] must be an eb\.Callback"),
         (R, {"X": X[:, :0]}, r"0 feature\(s\)"),
         (R, {"X": X[:, 0]}, "Expected 2D array, got 1D array"),
-        (R, {"X": np.where(X == X[3, 1], np.inf, X)}, "infinity.*row 3, column 1"),
+        (R, {"X": np.where(X[3, 1] == X, np.inf, X)}, "infinity.*row 3, column 1"),
         (R, {"X": 1e38 * X}, "single precision"),
     ],
 )
@@ -330,7 +338,11 @@ class Misshapen(eb.Loss):
 @pytest.mark.parametrize(
     ("part", "by", "words"),
     [
-        ("value", lambda v: v[:, None], r"value of .* must have shape \(120,\) here, got \(120, 1\)"),
+        (
+            "value",
+            lambda v: v[:, None],
+            r"value of .* must have shape \(120,\) here, got \(120, 1\)",
+        ),
         ("gradient", lambda v: v[:, 0], r"gradient of .* must have shape \(120, 1\)"),
         ("curvature", lambda v: v[:7, 0], r"curvature of .* must have shape \(120, 1\)"),
         ("curvature", lambda v: -v, "curvature of .* must be finite and not negative"),

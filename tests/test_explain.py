@@ -11,7 +11,9 @@ from tests.strategies import fixed, homophilous, quick
 N = 200
 X, Y, GRAPH = homophilous(N)
 KNOWN = np.arange(140)
-FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.array(list("uvw"))[np.arange(N) % 3])
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+    kind=np.array(list("uvw"))[np.arange(N) % 3]
+)
 ROWS = [0, 17, 139, 140, 199]
 LEARNERS = [eb.LightGBM(7, min_child_samples=5), eb.RandomNetwork(16)]
 PARTS = {
@@ -55,7 +57,13 @@ def test_contributions_add_up_for_every_part_and_learner(parts, learner):
 
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile", "poisson", "gamma"])
 def test_contributions_of_the_default_add_up_for_every_loss(loss):
-    y = np.exp(0.5 * Y) if loss == "gamma" else np.round(np.exp(0.5 * Y)) if loss == "poisson" else Y
+    y = (
+        np.exp(0.5 * Y)
+        if loss == "gamma"
+        else np.round(np.exp(0.5 * Y))
+        if loss == "poisson"
+        else Y
+    )
     offset = 0.1 * np.arange(N) / N
     model = quick(loss=loss, n_estimators=6)
     model.fit(FRAME, y[KNOWN], nodes=KNOWN, graph=GRAPH, offset=offset)

@@ -143,7 +143,9 @@ def member_scores(loss, seed, m=80, n_members=3):
     rng = np.random.default_rng(seed)
     truth, target = loss_data(loss, seed, m)
     signal = 0.3 * np.sign(target - target.mean()) if loss.log_link else target
-    noise = rng.uniform(0.2, 1.5, n_members)[:, None, None] * rng.normal(size=(n_members, *truth.shape))
+    noise = rng.uniform(0.2, 1.5, n_members)[:, None, None] * rng.normal(
+        size=(n_members, *truth.shape)
+    )
     raw = signal + (0.3 * noise if loss.log_link else noise)
     return raw, Labels(np.arange(m), target, rng.random(m) + 0.1)
 
@@ -283,7 +285,9 @@ def test_classes_and_counts_may_be_missing_from_some_folds():
     for loss in ("poisson", "negative_binomial", "tweedie"):
         model = quick(loss=loss, n_estimators=6).fit(X, counts, graph=GRAPH)
         assert np.isfinite(model.predict(interval=0.9).upper).all()
-        model = quick(loss=loss, n_estimators=6).fit(X, counts, graph=GRAPH, time=counts + np.arange(240) / 240)
+        model = quick(loss=loss, n_estimators=6).fit(
+            X, counts, graph=GRAPH, time=counts + np.arange(240) / 240
+        )
         assert np.isfinite(model.predict()).all() and model.predict().max() < 100.0
 
 

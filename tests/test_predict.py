@@ -253,7 +253,11 @@ SKEWED = np.exp(2.0 * Y)
         ({"graph": GRAPH}, {"nodes": np.ones(3, dtype=bool)}, "mask of 3"),
         ({"graph": GRAPH}, {"interval": 1.5}, "interval must be a number"),
         ({"graph": GRAPH}, {"interval": 0}, "interval must be a number"),
-        ({"graph": GRAPH, "offset": Y}, {"X": X[:3], "attach": ([], [])}, "new rows need their own"),
+        (
+            {"graph": GRAPH, "offset": Y},
+            {"X": X[:3], "attach": ([], [])},
+            "new rows need their own",
+        ),
         ({}, {"X": X, "graph": GRAPH}, "graph was given, but this model was fitted without one"),
         ({}, {"X": X, "attach": ([0], [0])}, "attach was given, but this model was fitted without"),
         ({}, {"X": X, "groups": [0] * N}, "groups was given, but this model was fitted without"),
