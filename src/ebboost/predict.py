@@ -261,7 +261,9 @@ def attached_edges(model: Model, attach: Any, n_rows: int) -> sparse.csr_array:
     if len(attach) == 3:
         weight = edge_weights(attach[2], rows.size)
     entries = sparse.coo_array((weight, (rows, nodes)), shape=(n_rows, graph.n_nodes))
-    return sparse.csr_array(entries)
+    edges = sparse.csr_array(entries)
+    edges.eliminate_zeros()
+    return edges
 
 
 def new_columns(model: Model, one: Component, rows: Rows) -> Table:
