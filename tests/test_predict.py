@@ -134,6 +134,9 @@ def test_attached_rows_are_predicted_better_than_alone_and_one_as_in_a_batch(inn
 def test_every_member_attaches_rows_of_tables_sparse_and_dense():
     wide = sparse.hstack([sparse.csr_array(X), sparse.random(N, 200, 0.05, random_state=0)]).tocsr()
     for table in (X, wide):
+        smoothed = fixed(feature_smoothing=eb.Laplacian(), **PARTS)
+        smoothed.fit(table[:OLD], Y[:OLD], graph=INNER)
+        assert np.isfinite(smoothed.predict(table[OLD:], attach=ATTACH)).all()
         model = quick(n_estimators=40).fit(table[:OLD], Y[:OLD], graph=INNER)
         predicted = model.predict(table[OLD:], attach=ATTACH)
         assert np.corrcoef(predicted, Y[OLD:])[0, 1] > 0.8
