@@ -54,7 +54,7 @@ def fixed(kind=eb.EBBSRegressor, **changes):
 
 def quick(kind=eb.EBBSRegressor, **changes):
     """An unfitted estimator of the whole portfolio, with few folds and rounds."""
-    settings = {"n_estimators": 15, "n_folds": 2, "random_state": 0, "n_jobs": 1}
+    settings = {"n_estimators": 10, "n_folds": 2, "random_state": 0, "n_jobs": 1}
     return kind(**(settings | changes))
 
 

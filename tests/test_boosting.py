@@ -14,7 +14,7 @@ from ebboost.callbacks import History
 from ebboost.data.labels import Labels
 from ebboost.field import Posterior
 from ebboost.learners.base import Grower
-from ebboost.smoothing import Identity, Operator
+from ebboost.smoothing import Identity
 from tests import dense
 from tests.strategies import LOSSES, fixed, graphs, homophilous, random_graph, table_of
 
@@ -206,15 +206,6 @@ def test_validation_loss_is_that_of_the_smoothed_predictions():
     assert Objective(eb.SquaredError(), training, P, 10).validation_value(o.start()) is None
 
 
-def test_only_ratios_of_weights_matter_and_the_initial_score_is_the_weighted_mean():
-    labels = Labels(np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([3.0, 1.0]))
-    heavy = replace(labels, weight=10.0 * labels.weight)
-    one, ten = (Objective(eb.SquaredError(), part, Identity(), 3) for part in (labels, heavy))
-    assert one.init_score.tolist() == [0.25]
-    np.testing.assert_allclose(one.gradient(one.start()), ten.gradient(ten.start()))
-    np.testing.assert_allclose(one.gradient(one.start())[:2, 0], [1.5 * 0.25, 0.5 * -0.75])
-
-
 @pytest.mark.parametrize("scale", [1e-200, 1e-6, 1.0, 1e200])
 def test_trees_see_gradients_in_units_of_the_spread_of_the_labels(scale):
     labels = Labels(np.arange(3), scale * np.array([[0.0], [1.0], [5.0]]), np.ones(3))
@@ -223,35 +214,6 @@ def test_trees_see_gradients_in_units_of_the_spread_of_the_labels(scale):
     gradient, curvature = o.in_units(o.gradient(o.start()), o.curvature(o.start()))
     np.testing.assert_allclose(gradient * o.score_unit, o.init_score - labels.target, rtol=1e-12)
     np.testing.assert_array_equal(curvature, 1.0)
-
-
-class Scaled(Operator):
-    """A multiple of another operator, of which some entries may be negative."""
-
-    def __init__(self, inner, factor):
-        self.inner, self.factor = inner, factor
-        self.norm_bound = abs(factor) * inner.norm_bound
-        self.nonnegative = factor >= 0.0
-
-    def apply(self, scores):
-        return self.factor * self.inner.apply(scores)
-
-
-def test_trees_see_the_same_gradients_whatever_the_scale_of_the_operator():
-    labels = Labels(np.arange(4), np.array([[0.0], [1.0], [5.0], [2.0]]), np.ones(4))
-    P = eb.Laplacian(1.0, 2).operator(random_graph(8, 16))
-    one, tenth = (Objective(eb.SquaredError(), labels, Scaled(P, f), 8) for f in (1.0, 0.1))
-    for pair in zip(
-        *(o.in_units(o.gradient(o.start()), o.curvature(o.start())) for o in (one, tenth)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(pair[0], pair[1], rtol=1e-9, atol=1e-12)
-
-
-def test_the_curvature_of_operators_with_negative_entries_is_the_squared_norm():
-    labels = Labels(np.arange(2), np.array([[0.0], [1.0]]), np.ones(2))
-    o = Objective(eb.SquaredError(), labels, Scaled(Identity(), -3.0), 2)
-    np.testing.assert_allclose(o.curvature(o.start()), 9.0)
 
 
 def test_unlabelled_neighbours_of_a_label_have_a_gradient_others_none():

@@ -1,7 +1,5 @@
 """Products and systems of sparse symmetric matrices, against dense ones."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,12 +8,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import ebboost as eb
-from ebboost import _native
 from ebboost.linalg import Solver, SparseMatrix, Structure, conjugate_gradients, fills_in_little
 from ebboost.threads import threads
 from tests.strategies import graphs, random_graph
-
-needs_compiler = pytest.mark.skipif(_native.sweep is None, reason="the sweep is not compiled")
 
 
 def symmetric(graph, diagonal):
@@ -39,17 +34,6 @@ def test_a_sweep_is_the_product_of_dense_matrices(graph, seed, width):
     single = matrix.times(v.astype(np.float32), -0.7, source.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected, atol=2e-5 * (1 + np.abs(expected).max()))
-
-
-@needs_compiler
-@pytest.mark.parametrize("kind", [np.int64, np.int32])
-def test_indices_of_64_bits_give_the_same_product(kind):
-    graph = random_graph(40, 100)
-    own = graph.adjacency
-    wide = sparse.csr_array(own.shape)
-    wide.indices, wide.indptr, wide.data = own.indices.astype(kind), own.indptr.astype(kind), own.data
-    v = np.random.default_rng(0).normal(size=(40, 3))
-    np.testing.assert_allclose(SparseMatrix(wide) @ v, own @ v, atol=1e-12)
 
 
 @pytest.mark.parametrize("layout", ["strided", "fortran", "integers"])
@@ -77,13 +61,6 @@ def test_several_threads_give_bitwise_the_same_product():
     once = matrix @ v
     with threads(3):
         np.testing.assert_array_equal(matrix @ v, once)
-
-
-def test_a_matrix_can_be_pickled():
-    matrix = SparseMatrix(random_graph(20, 40).adjacency)
-    again = pickle.loads(pickle.dumps(matrix))
-    v = np.arange(20.0)
-    np.testing.assert_array_equal(again @ v, matrix @ v)
 
 
 @given(graph=graphs(), seed=st.integers(0, 1000), width=st.sampled_from([None, 0, 1, 3]))

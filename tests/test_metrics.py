@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn import metrics
-from sklearn.exceptions import UndefinedMetricWarning
 
 import ebboost as eb
 from ebboost.metrics import METRICS, Scored, as_metric
@@ -87,14 +86,6 @@ def test_scores_nearer_to_the_labels_have_the_better_metric(name):
     assert (near > far) == METRICS[name].greater_is_better
 
 
-def test_a_function_of_classes_takes_their_indices_and_probabilities():
-    scores, target = loss_data(eb.Softmax(), 0, 200)
-    metric = as_metric(metrics.log_loss, classes=True)
-    expected = metrics.log_loss(target.argmax(axis=1), eb.Softmax().inverse_link(scores))
-    scored = Scored(eb.Softmax(), scores, target, WEIGHT)
-    assert metric.compute(scored) == pytest.approx(expected)
-
-
 def test_score_takes_a_metric_by_name_or_function():
     X, y, graph = homophilous(300)
     known, test = np.arange(200), np.arange(200, 300)
@@ -113,14 +104,3 @@ def test_score_takes_a_metric_by_name_or_function():
     assert c.score(None, classes, nodes=test, metric="roc_auc") == pytest.approx(expected)
     expected = metrics.log_loss(classes[test], stated)
     assert c.score(None, classes, nodes=test, metric="log_loss") == pytest.approx(expected)
-
-
-def test_d2_of_counts_that_are_all_zero_is_not_a_number():
-    zeros = np.zeros((200, 1))
-    assert np.isnan(value("d2", eb.Poisson(), zeros + 1.0, zeros))
-
-
-def test_ranking_metrics_of_one_class_warn_as_in_scikit_learn():
-    target = np.tile([1.0, 0.0, 0.0], (200, 1))
-    with pytest.warns(UndefinedMetricWarning, match="Only one class"):
-        assert np.isnan(value("roc_auc", eb.Softmax(), RANDOM.normal(size=(200, 3)), target))

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import ebboost as eb
-from ebboost.smoothing import ExactInverse, Identity, laplacian_system, largest_eigenvalue
+from ebboost.smoothing import laplacian_system, largest_eigenvalue
 from tests.strategies import graphs, random_graph
 
 SMOOTHERS = [
@@ -172,19 +172,6 @@ def test_systems_beyond_double_precision_are_refused_with_a_remedy():
     graph = eb.Graph.from_edges(*edges.coords, weights, n_nodes=200)
     with pytest.raises(ValueError, match=r"double precision.*normalized=True"):
         eb.Laplacian(2.0, method="exact", normalized=False).operator(graph)
-
-
-def test_identity_and_exact_operators_say_what_they_are():
-    u = np.arange(6.0).reshape(3, 2)
-    identity = Identity()
-    assert identity.apply(u) is u and identity.adjoint(u) is u and identity.norm_bound == 1.0
-    assert isinstance(eb.Laplacian(method="exact").operator(random_graph(5, 5)), ExactInverse)
-
-
-def test_smoothers_clone_and_print_their_parameters():
-    smoother = eb.Laplacian(3.0, 7, method="exact")
-    assert clone(smoother).get_params() == smoother.get_params()
-    assert "lam=3.0" in repr(smoother) and "exact" in repr(smoother)
 
 
 @pytest.mark.parametrize(

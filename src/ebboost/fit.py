@@ -221,6 +221,14 @@ def read(
     sample_weight: Any,
 ) -> Data:
     """Read and check the arguments of a fit, and draw the folds."""
+    own = settings.labels
+    if not isinstance(own, LatentField) and own not in ("auto", "field", "none"):
+        raise ValueError(
+            f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {own!r}."
+        )
+    for part in (settings.neighbor_features, settings.spectral_features):
+        if part is not None and part != "auto":
+            part.check()
     order = checks.RowOrder(X, graph if groups is None else None)
     nodes = order.rows(nodes)
     order.check(nodes, y=y, sample_weight=sample_weight)
@@ -366,7 +374,7 @@ def portfolio(data: Data) -> list[Member]:
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.n_models == 1:
+    if settings.n_folds == 1 or (data.folds.n_models == 1 and not data.folds.in_time):
         is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
         return members[1:2] if is_estimated else members[:1]
     return members
@@ -393,10 +401,6 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
         field = in_units_of(strengths, data, loss)
     field = chosen("labels", field)
     if isinstance(field, str):
-        if field not in ("field", "none"):
-            raise ValueError(
-                f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {field!r}."
-            )
         field = None if field == "none" else (strengths or start)
     is_wide = data.table.is_sparse and isinstance(settings.learner, str)
     own = "vectors" if is_wide else "all"

@@ -91,7 +91,7 @@ def predict_rows(
     with threads(max_threads(model.parameters.get("n_jobs"))):
         rows = locate(model, X, graph, attach, groups, offset, exposure)
         if rows.table is None:
-            raw = model.raw
+            raw = model.raw.copy()
             if new_labels is not None:
                 labels = extra_labels(model, new_labels, model.n_rows, model.labels.rows)
                 raw = model.predictions_given(model.labels.concat(labels))
@@ -270,7 +270,9 @@ def attached_edges(model: Model, attach: Any, n_rows: int) -> sparse.csr_array:
     if len(attach) == 3:
         weight = edge_weights(attach[2], rows.size)
     entries = sparse.coo_array((weight, (rows, nodes)), shape=(n_rows, graph.n_nodes))
-    return sparse.csr_array(entries)
+    edges = sparse.csr_array(entries)
+    edges.eliminate_zeros()
+    return edges
 
 
 def new_columns(model: Model, one: Component, rows: Rows) -> Table:

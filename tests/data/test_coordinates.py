@@ -6,7 +6,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.model_selection import cross_val_score
 
 import ebboost as eb
 from ebboost.data.coordinates import seem_degrees
@@ -111,22 +110,11 @@ def test_several_rows_at_one_point_are_accepted():
 
 def test_sparse_tables_and_classes_take_coordinates():
     wide = sparse.hstack([sparse.csr_array(PLANE.to_numpy()), sparse.csr_array((N, 200))]).tocsr()
-    model = fixed(eb.EBBSClassifier, labels="field").fit(wide[OLD], Y[OLD] > 0, coordinates=POINTS[OLD])
+    model = fixed(eb.EBBSClassifier, labels="field").fit(
+        wide[OLD], Y[OLD] > 0, coordinates=POINTS[OLD]
+    )
     assert model.predict_proba(wide[NEW], attach=POINTS[NEW]).shape == (40, 2)
     assert regressor().fit(wide, Y, coordinates=[1, 2]).graph_.n_nodes == N
-
-
-def test_cross_validation_of_scikit_learn_takes_coordinates():
-    scores = cross_val_score(regressor(), PLANE, Y, cv=3, params={"coordinates": ["east", "north"]})
-    assert scores.min() > 0.7
-
-
-def test_a_map_has_longitude_and_latitude():
-    model = regressor().fit(DEGREES, Y, coordinates=["lon", "lat"])
-    drawn = model.coordinates_.map
-    np.testing.assert_allclose(drawn[:, 1], DEGREES["lat"], rtol=1e-9)
-    shrunk = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"].mean()))
-    np.testing.assert_allclose(drawn[:, 0], shrunk, rtol=1e-9)
 
 
 def test_trees_see_rotated_coordinates():

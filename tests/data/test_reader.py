@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-import ebboost as eb
 from ebboost.data.reader import TableReader
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -94,15 +93,6 @@ def test_later_tables_get_the_codes_of_the_first(frame):
     same(nothing_known.values, [[NAN, NAN], [NAN, NAN]])
 
 
-def test_codes_do_not_depend_on_the_container():
-    reader = TableReader([0])
-    reader.fit(np.array([[7.0, 0.1], [3.0, 0.2]]))
-    same(reader.read(np.array([[3, 0], [7, 0]])).values, [[0, 0], [1, 0]])
-    reader = TableReader()
-    reader.fit(pd.DataFrame({"t": ["b", "a"], "n": [1, 2]}))
-    same(reader.read(np.array([["a", 5], ["b", None]], dtype=object)).values, [[0, 5], [1, NAN]])
-
-
 @pytest.mark.parametrize(
     "X",
     [
@@ -115,13 +105,6 @@ def test_numbers_listed_as_categories_are_coded(X):
     table = read(X, [0])
     same(table.values, [[1, 1.5], [0, 0.5]])
     assert table.categorical == (0,)
-
-
-def test_categories_may_be_listed_by_name():
-    assert read(pd.DataFrame({"a": [5, 2], "t": ["x", "y"], "b": [1, 2]}), ["b"]).categorical == (
-        1,
-        2,
-    )
 
 
 @pytest.mark.parametrize(
@@ -272,14 +255,6 @@ def test_columns_are_found_by_their_names_in_any_order(frame):
     same(reader.read(pd.DataFrame([[2, 1]], columns=[1, 0])).values, [[1, 2]])
 
 
-def test_tables_without_names_are_taken_by_position():
-    reader = TableReader()
-    reader.fit(pd.DataFrame({"a": [1.0], "b": [2.0]}))
-    same(reader.read(pd.DataFrame([[3.0, 4.0]])).values, [[3, 4]])
-    reader.fit(np.array([[1.0, 2.0]]))
-    same(reader.read(pd.DataFrame({"a": [3.0], "b": [4.0]})).values, [[3, 4]])
-
-
 @pytest.mark.parametrize(
     ("categorical", "words"),
     [
@@ -303,16 +278,3 @@ def test_invalid_lists_of_categories_raise_errors(X, categorical, words):
 def test_a_sparse_table_has_no_categories():
     with pytest.raises(ValueError, match="categorical_features needs a dense X"):
         read(sparse.csr_array((3, 200)), [0])
-
-
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_an_estimator_predicts_the_same_from_any_dataframe(frame):
-    rng = np.random.default_rng(0)
-    columns = {"x": rng.normal(size=80).tolist(), "t": rng.choice(["u", "v", "w"], 80).tolist()}
-    y = np.asarray(columns["x"]) + (np.asarray(columns["t"]) == "v")
-    model = eb.EBBSRegressor(n_estimators=5, n_jobs=1, early_stopping=False).fit(
-        pd.DataFrame(columns), y
-    )
-    assert (model.predict(frame(columns)) == model.predict(pd.DataFrame(columns))).all()
-    np.testing.assert_allclose(model.predict(frame(columns)), model.predict(), rtol=1e-12)
-    assert np.isfinite(model.predict(frame({"x": [0.0], "t": ["unseen"]}))).all()

@@ -46,13 +46,15 @@ def test_pandas_objects_in_another_order_are_rejected(name, values):
 
 
 def test_labels_of_listed_rows_and_of_eval_set_are_compared_too():
-    own = model().fit(X, Y.iloc[KNOWN], nodes=KNOWN, graph=GRAPH, eval_set=([50, 51], Y.iloc[50:52]))
+    own = model().fit(
+        X, Y.iloc[KNOWN], nodes=KNOWN, graph=GRAPH, eval_set=([50, 51], Y.iloc[50:52])
+    )
     assert own.model_.labels.size == 40
     words = "lists the rows in another order"
     with pytest.raises(ValueError, match=f"index of y {words}"):
         model().fit(X, Y.iloc[KNOWN[::-1]], nodes=KNOWN, graph=GRAPH)
+    pair = ([50, 51], Y.iloc[[51, 50]])
     with pytest.raises(ValueError, match=rf"index of eval_set\[1\] {words}"):
-        pair = ([50, 51], Y.iloc[[51, 50]])
         model().fit(X, Y.iloc[KNOWN], nodes=KNOWN, graph=GRAPH, eval_set=pair)
 
 
@@ -111,11 +113,3 @@ def test_integer_ids_beyond_the_rows_are_ids_and_ambiguous_ones_are_row_numbers_
     assert fitted.model_.labels.rows.tolist() == [58, 56]
     with pytest.raises(ValueError, match=r"attach\[1\].*say which"):
         fitted.predict(X.to_numpy()[:1], attach=([0], [3]))
-
-
-def test_labels_of_the_index_are_not_row_numbers():
-    frame = X.set_axis(np.arange(N) + 20)
-    with pytest.raises(ValueError, match=r"pass X.index.get_indexer\(nodes\)"):
-        model().fit(frame, Y.to_numpy()[:5], nodes=frame.index[:5])
-    rows = frame.index.get_indexer(frame.index[:5])
-    model().fit(frame, Y.to_numpy()[:5], nodes=rows)

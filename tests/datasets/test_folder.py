@@ -51,13 +51,6 @@ def test_a_folder_is_read_into_table_labels_graph_and_splits(tmp_path):
     assert all(rows.dtype == np.int64 for split in splits for rows in split.values())
 
 
-def test_categories_are_optional(tmp_path):
-    X, *_ = eb.datasets.load_folder(
-        folder(tmp_path, **{"cat_features.txt": None, "y.csv": "y\n1\n2\n3\n4\n"})
-    )
-    assert not any(isinstance(dtype, pd.CategoricalDtype) for dtype in X.dtypes)
-
-
 def masks(**parts):
     return json.dumps({"0": parts})
 

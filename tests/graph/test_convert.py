@@ -1,6 +1,5 @@
 """Graphs of other libraries, matrices and dataframes keep their weights, ids and row order."""
 
-import re
 from types import SimpleNamespace
 
 import libpysal
@@ -68,16 +67,6 @@ def test_integer_nodes_of_networkx_are_sorted():
     assert ours.neighbors(2).tolist() == [0, 1]
 
 
-def test_networkx_weights_may_be_missing_unused_or_named():
-    graph = nx.Graph()
-    graph.add_edge("a", "b", weight=3.0, km=5.0)
-    graph.add_edge("b", "c", km=7.0)
-    degrees = [
-        eb.Graph.from_networkx(graph, weight=w).degrees.tolist() for w in ("weight", None, "km")
-    ]
-    assert degrees == [[3.0, 4.0, 1.0], [1.0, 2.0, 1.0], [5.0, 12.0, 7.0]]
-
-
 MIXED = ["b", (1, 2), 7, "a", 2.5]
 
 
@@ -112,11 +101,6 @@ def test_every_scipy_format_gives_the_same_graph_and_is_not_modified(kind, famil
     assert (ours.adjacency.toarray() == without_loops(dense)).all()
     assert (given.toarray() == before).all()
     assert all(array.flags.writeable for array in (getattr(given, "data", before), before))
-
-
-def test_duplicate_entries_of_a_coo_matrix_add_up():
-    given = sparse.coo_array((np.ones(4), ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
-    assert eb.Graph.from_scipy(given).adjacency[0, 1] == 2.0
 
 
 def test_an_asymmetric_matrix_warns_but_rounding_does_not():
@@ -165,13 +149,6 @@ def test_libpysal_graph_keeps_ids_weights_and_isolates():
     assert ours.isolates.tolist() == [d]
 
 
-def test_libpysal_w_keeps_the_order_of_its_ids():
-    neighbours = {"z": ["a"], "a": ["z", "m"], "m": ["a"]}
-    ours = eb.Graph.from_libpysal(libpysal.weights.W(neighbours, id_order=["z", "a", "m"]))
-    assert ours.node_ids.tolist() == ["z", "a", "m"]
-    assert ours.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-
-
 def test_row_standardised_libpysal_weights_warn_as_directed():
     rook = libpysal.weights.lat2W(3, 3)
     plain = eb.Graph.from_libpysal(rook)
@@ -212,17 +189,6 @@ def test_anything_with_an_edge_index_is_read_like_pyg_data(wrap):
     assert eb.Graph.from_pyg(
         SimpleNamespace(edge_index=wrap(index), num_nodes=5)
     ).isolates.tolist() == [3, 4]
-
-
-def test_real_pyg_data_is_read():
-    torch = pytest.importorskip("torch")
-    data = pytest.importorskip("torch_geometric.data").Data(
-        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
-        edge_weight=torch.ones(4),
-        num_nodes=4,
-    )
-    ours = eb.Graph.from_pyg(data)
-    assert (ours.n_edges, ours.isolates.tolist()) == (2, [3])
 
 
 # ---------------------------------------------------------------------- dataframes
@@ -267,12 +233,6 @@ def test_without_nodes_they_are_those_of_the_edges_sorted(edges):
     assert (ours.neighbors(0).tolist(), ours.neighbors(1).tolist()) == ([3], [2])
 
 
-def test_columns_without_names_and_nullable_numbers_are_read():
-    assert eb.Graph.from_dataframe(pd.DataFrame([[5, 7], [7, 9]])).node_ids.tolist() == [5, 7, 9]
-    nullable = pd.DataFrame({"a": pd.array([1, 4], dtype="Int64"), "b": [2, 3]})
-    assert eb.Graph.from_dataframe(nullable).node_ids.tolist() == [1, 2, 3, 4]
-
-
 def test_large_unsigned_ids_are_not_confused_with_their_neighbours():
     ids = 2**53 + np.arange(4)
     edges = pd.DataFrame({"a": ids[1:2], "b": ids[2:3]})
@@ -281,99 +241,54 @@ def test_large_unsigned_ids_are_not_confused_with_their_neighbours():
 
 ROADS = pd.DataFrame({"from": ["Ulm", "Bonn"], "to": ["Bonn", "Kiel"]})
 TOWNS = ["Ulm", "Bonn", "Kiel"]
+FRAME = eb.Graph.from_dataframe
+GAP = pd.DataFrame({"a": pd.array(["x", None], dtype="string"), "b": ["y", "z"]})
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "words"),
+    ("make", "words"),
     [
+        (lambda: FRAME(ROADS, nodes=["Ulm", "Bonn"]), r"edges\['to'\].*row 1.*'Kiel'"),
+        (lambda: FRAME(ROADS, nodes=[*TOWNS, "Ulm"]), "'Ulm' twice.*0 and 3"),
+        (lambda: FRAME(ROADS, nodes=[*TOWNS, None]), "nodes.*row 3.*None"),
+        (lambda: FRAME(ROADS, nodes=[*TOWNS, pd.NA]), "nodes.*row 3.*NA"),
+        (lambda: FRAME(ROADS, nodes=[]), "nodes.*empty"),
+        (lambda: FRAME(ROADS, nodes="Ulm"), r"nodes.*\['Ulm'\]"),
+        (lambda: FRAME(ROADS, source="von"), "source='von'.*'from'"),
+        (lambda: FRAME(ROADS, target="from"), "both the column 'from'"),
+        (lambda: FRAME(ROADS, unknown="skip"), "unknown must be 'raise' or 'drop'"),
+        (lambda: FRAME(ROADS[["to"]]), "source and a target.*to"),
+        (lambda: FRAME({"a": [1]}), "edges.*dataframe"),
+        (lambda: FRAME(pl.LazyFrame({"a": [1], "b": [2]})), "edges.*LazyFrame"),
         (
-            lambda: eb.Graph.from_dataframe(ROADS, nodes=["Ulm", "Bonn"]),
-            ValueError,
-            ["edges['to']", "row 1", "'Kiel'"],
+            lambda: FRAME(pd.DataFrame({"a": [1], "b": [3]}), nodes=list("13")),
+            "matched exactly.*'1'",
         ),
         (
-            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, "Ulm"]),
-            ValueError,
-            ["'Ulm' twice", "0 and 3"],
+            lambda: FRAME(pd.DataFrame({"a": ["x", 1], "b": ["y", "z"]})),
+            "different kinds.*pass nodes",
         ),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, None]),
-            ValueError,
-            ["nodes", "row 3", "None"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, pd.NA]),
-            ValueError,
-            ["nodes", "row 3", "NA"],
-        ),
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes=[]), ValueError, ["nodes", "empty"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes="Ulm"), TypeError, ["nodes", "['Ulm']"]),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS, source="von"),
-            ValueError,
-            ["source='von'", "'from'"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS, target="from"),
-            ValueError,
-            ["both the column 'from'"],
-        ),
-        (lambda: eb.Graph.from_dataframe(ROADS[["to"]]), ValueError, ["source and a target", "to"]),
-        (lambda: eb.Graph.from_dataframe({"a": [1]}), TypeError, ["edges", "dataframe"]),
-        (
-            lambda: eb.Graph.from_dataframe(pl.LazyFrame({"a": [1], "b": [2]})),
-            TypeError,
-            ["edges", "LazyFrame"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(
-                pd.DataFrame({"a": [1, 2], "b": [3, 4]}), nodes=list("1234")
-            ),
-            ValueError,
-            ["edges['a']", "row 0", "matched exactly", "'1'"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(pd.DataFrame({"a": ["x", 1], "b": ["y", "z"]})),
-            TypeError,
-            ["edges", "different kinds", "pass nodes"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(
-                pd.DataFrame({"a": pd.array(["x", None], dtype="string"), "b": ["y", "z"]})
-            ),
-            ValueError,
-            ["edges['a']", "row 1"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS.assign(km=["1", "far"]), weight="km"),
-            TypeError,
-            ["weight", "far"],
-        ),
-        (lambda: eb.Graph.from_networkx([1, 2]), TypeError, ["graph", "networkx"]),
+        (lambda: FRAME(GAP), r"edges\['a'\].*row 1"),
+        (lambda: FRAME(ROADS.assign(km=["1", "far"]), weight="km"), "weight.*far"),
+        (lambda: eb.Graph.from_networkx([1, 2]), "graph.*networkx"),
         (
             lambda: eb.Graph.from_networkx(nx.path_graph(3), nodes=[0, 1]),
-            ValueError,
-            ["graph", "not in nodes at row 2: 2"],
+            "not in nodes at row 2: 2",
         ),
-        (lambda: eb.Graph.from_libpysal(nx.path_graph(3)), TypeError, ["weights", "libpysal"]),
-        (lambda: eb.Graph.from_pyg(nx.path_graph(3)), TypeError, ["edge_index"]),
-        (
-            lambda: eb.Graph.from_pyg(SimpleNamespace(edge_index=np.zeros((3, 2)))),
-            ValueError,
-            ["(2, n_edges)", "(3, 2)"],
-        ),
-        (
-            lambda: eb.Graph.from_dataframe(ROADS).index_of(["Bonn", "Rom"]),
-            ValueError,
-            ["ids", "row 1", "'Rom'", "node_ids"],
-        ),
+        (lambda: eb.Graph.from_libpysal(nx.path_graph(3)), "weights.*libpysal"),
+        (lambda: eb.Graph.from_pyg(nx.path_graph(3)), "edge_index"),
+        (lambda: eb.Graph.from_pyg(SimpleNamespace(edge_index=np.zeros((3, 2)))), r"\(3, 2\)"),
+        (lambda: FRAME(ROADS).index_of(["Bonn", "Rom"]), "ids.*row 1.*'Rom'.*node_ids"),
     ],
 )
-def test_invalid_input_raises_errors_with_argument_and_row(make, error, words):
-    with pytest.raises(error) as caught:
+def test_invalid_input_raises_errors_with_argument_and_row(make, words):
+    with pytest.raises((TypeError, ValueError), match=f"(?s){words}"):
         make()
-    for word in words:
-        assert re.search(re.escape(word), str(caught.value)), caught.value
+
+
+def test_edges_to_unknown_nodes_may_be_dropped():
+    graph = FRAME(ROADS.assign(km=[1.0, 2.0]), nodes=["Ulm", "Bonn"], weight="km", unknown="drop")
+    assert graph.degrees.tolist() == [1.0, 1.0]
 
 
 def test_igraph_is_converted_with_names_and_weights():

@@ -1,7 +1,5 @@
 """Edge lists into one symmetric adjacency: against a slow reference written with a dict."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,15 +45,6 @@ def test_edge_lists_give_the_matrix_of_a_reference_loop(edges, weighted):
     assert graph.isolates.tolist() == np.flatnonzero(~expected.any(axis=1)).tolist()
 
 
-@given(edges=EDGES)
-@settings(max_examples=50, deadline=None)
-def test_swapping_the_ends_of_every_edge_changes_nothing(edges):
-    source, target, weight = zip(*edges, strict=True) if edges else ((), (), ())
-    one = eb.Graph.from_edges(source, target, weight, n_nodes=NODES)
-    other = eb.Graph.from_edges(target, source, weight, n_nodes=NODES)
-    np.testing.assert_allclose(one.adjacency.toarray(), other.adjacency.toarray(), rtol=1e-15)
-
-
 def test_largest_weights_stay_finite_and_overflowing_sums_are_rejected():
     huge = np.finfo(float).max
     assert eb.Graph.from_edges([0, 1], [1, 0], [huge, huge]).adjacency[0, 1] == huge
@@ -70,54 +59,28 @@ def test_largest_weights_stay_finite_and_overflowing_sums_are_rejected():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "words"),
     [
-        ({"source": [0, 1], "target": [1]}, ValueError, ["source", "target", "2 and 1"]),
-        ({"source": [[0]], "target": [[1]]}, ValueError, ["source", "one-dimensional"]),
-        ({"source": ["a"], "target": ["b"]}, TypeError, ["source", "Graph.from_dataframe"]),
-        ({"source": [0.5], "target": [1]}, TypeError, ["source", "integers"]),
-        ({"source": [0, None], "target": [1, 1]}, TypeError, ["source", "integers"]),
-        ({"source": [0, -1], "target": [1, 1]}, ValueError, ["source", "row 1", "from 0"]),
-        (
-            {"source": [0, 0], "target": [1, 5], "n_nodes": 3},
-            ValueError,
-            ["target", "row 1", "n_nodes-1=2"],
-        ),
-        ({"source": [0], "target": [1], "n_nodes": 0}, ValueError, ["n_nodes", "at least 1"]),
-        ({"source": [0], "target": [1], "n_nodes": 2.5}, ValueError, ["n_nodes", "2.5"]),
-        ({"source": [], "target": []}, ValueError, ["n_nodes", "at least 1"]),
-        (
-            {"source": [0, 0], "target": [1, 2], "weight": [1.0]},
-            ValueError,
-            ["weight", "(2,)", "(1,)"],
-        ),
-        (
-            {"source": [0, 0], "target": [1, 2], "weight": [1.0, -2.0]},
-            ValueError,
-            ["weight", "negative at row 1"],
-        ),
-        (
-            {"source": [0, 0], "target": [1, 2], "weight": [1.0, np.nan]},
-            ValueError,
-            ["weight", "NaN at row 1"],
-        ),
-        (
-            {"source": [0, 0], "target": [1, 2], "weight": [np.inf, 1.0]},
-            ValueError,
-            ["weight", "infinite at row 0"],
-        ),
-        (
-            {"source": [0], "target": [1], "weight": ["heavy"]},
-            TypeError,
-            ["weight", "numbers", "heavy"],
-        ),
+        (([0, 1], [1]), "source and target .*2 and 1"),
+        (([[0]], [[1]]), "source must be one-dimensional"),
+        ((["a"], ["b"]), "source.*Graph.from_dataframe"),
+        (([0.5], [1]), "source must hold integers"),
+        (([0, None], [1, 1]), "source must hold integers"),
+        (([0, -1], [1, 1]), "source is -1 at row 1.*from 0"),
+        (([0, 0], [1, 5], None, 3), "target is 5 at row 1.*n_nodes-1=2"),
+        (([0], [1], None, 0), "n_nodes must be .*at least 1"),
+        (([0], [1], None, 2.5), "n_nodes.*2.5"),
+        (([], []), "n_nodes.*at least 1"),
+        (([0, 0], [1, 2], [1.0]), r"weight must have shape \(2,\).*\(1,\)"),
+        (([0, 0], [1, 2], [1.0, -2.0]), "weight is negative at row 1"),
+        (([0, 0], [1, 2], [1.0, np.nan]), "weight is NaN at row 1"),
+        (([0, 0], [1, 2], [np.inf, 1.0]), "weight is infinite at row 0"),
+        (([0], [1], ["heavy"]), "weight must be .*numbers.*heavy"),
     ],
 )
-def test_invalid_edge_lists_raise_errors_with_argument_and_row(arguments, error, words):
-    with pytest.raises(error) as caught:
-        eb.Graph.from_edges(**arguments)
-    for word in words:
-        assert re.search(re.escape(word), str(caught.value))
+def test_invalid_edge_lists_raise_errors_with_argument_and_row(arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        eb.Graph.from_edges(*arguments)
 
 
 def test_integers_stored_as_floats_are_positions():

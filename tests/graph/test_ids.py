@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ebboost.graph.ids import as_id_array, check_unique_ids, is_default, is_missing, lookup
+from ebboost.graph.ids import as_id_array, check_unique_ids, is_missing, lookup
 
 
 @pytest.mark.parametrize(
@@ -12,11 +12,6 @@ from ebboost.graph.ids import as_id_array, check_unique_ids, is_default, is_miss
 )
 def test_every_marker_of_a_missing_value_is_missing(value):
     assert is_missing(value)
-
-
-@pytest.mark.parametrize("value", [0, "", False, "nan", (), np.inf])
-def test_other_values_are_not_missing(value):
-    assert not is_missing(value)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +44,3 @@ def test_an_unknown_id_is_named_with_its_row_and_type():
 def test_an_id_that_occurs_twice_is_named_with_both_rows():
     with pytest.raises(ValueError, match="'a' twice, at rows 0 and 2"):
         check_unique_ids(np.array(["a", "b", "a"], dtype=object))
-
-
-def test_positions_are_the_default_ids():
-    assert is_default(np.arange(4)) and not is_default(np.array([1, 0]))
-    assert not is_default(np.array([0.0, 1.0]))

@@ -85,50 +85,31 @@ def test_nodes_with_equal_coordinates_are_neighbours_without_self_loops():
     assert eb.Graph.build_radius(crowd, 1e-9).n_edges == 40 * 39 // 2
 
 
-def test_one_node_has_no_neighbours():
-    assert eb.Graph.build_knn([[1.0, 2.0]], k=1).isolates.tolist() == [0]
-    assert eb.Graph.build_radius([[1.0, 2.0]], 1.0).isolates.tolist() == [0]
+KNN, RADIUS = eb.Graph.build_knn, eb.Graph.build_radius
 
 
 @pytest.mark.parametrize(
-    ("build", "error", "words"),
+    ("build", "words"),
     [
-        (lambda: eb.Graph.build_knn([1.0, 2.0], 1), ValueError, ["coords", "one row per node"]),
-        (lambda: eb.Graph.build_knn(np.zeros((0, 2)), 1), ValueError, ["coords", "(0, 2)"]),
-        (lambda: eb.Graph.build_radius(np.zeros((0, 2)), 1.0), ValueError, ["coords", "(0, 2)"]),
-        (lambda: eb.Graph.build_knn([["here", "there"]], 1), TypeError, ["coords", "here"]),
-        (
-            lambda: eb.Graph.build_knn([[0.0], [np.nan]], 1),
-            ValueError,
-            ["coords", "row 1", "Fill it in"],
-        ),
-        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 2), ValueError, ["k", "n_nodes-1=1", "2"]),
-        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1.5), ValueError, ["k", "integer", "1.5"]),
-        (
-            lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="taxi"),
-            ValueError,
-            ["metric", "taxi"],
-        ),
-        (
-            lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="haversine"),
-            ValueError,
-            ["two columns", "1"],
-        ),
-        (
-            lambda: eb.Graph.build_knn([[0, 0], [95, 7]], 1, metric="haversine"),
-            ValueError,
-            ["row 1", "swapped"],
-        ),
-        (lambda: eb.Graph.build_radius([[0.0]], 0.0), ValueError, ["radius", "positive"]),
-        (lambda: eb.Graph.build_radius([[0.0]], np.inf), ValueError, ["radius", "inf"]),
-        (lambda: eb.Graph.build_radius([[0.0]], "wide"), ValueError, ["radius", "wide"]),
+        (lambda: KNN([1.0, 2.0], 1), "coords.*one row per node"),
+        (lambda: KNN(np.zeros((0, 2)), 1), r"coords.*\(0, 2\)"),
+        (lambda: RADIUS(np.zeros((0, 2)), 1.0), r"coords.*\(0, 2\)"),
+        (lambda: KNN([["here", "there"]], 1), "coords.*here"),
+        (lambda: KNN([[0.0], [np.nan]], 1), "coords.*row 1.*Fill it in"),
+        (lambda: KNN([[0.0], [1.0]], 2), "k must be .*n_nodes-1=1, got 2"),
+        (lambda: KNN([[0.0], [1.0]], 1.5), "k must be an integer.*1.5"),
+        (lambda: KNN([[0.0], [1.0]], 1, metric="taxi"), "metric.*taxi"),
+        (lambda: KNN([[0.0], [1.0]], 1, metric="haversine"), "two columns.*1"),
+        (lambda: KNN([[0, 0], [95, 7]], 1, metric="haversine"), "row 1.*swapped"),
+        (lambda: KNN([[0.0], [1.0]], 1, weight="gauss"), "weight must be 'distance' or None"),
+        (lambda: RADIUS([[0.0]], 0.0), "radius must be a positive number"),
+        (lambda: RADIUS([[0.0]], np.inf), "radius.*inf"),
+        (lambda: RADIUS([[0.0]], "wide"), "radius.*wide"),
     ],
 )
-def test_invalid_coordinates_raise_errors_with_the_argument(build, error, words):
-    with pytest.raises(error) as caught:
+def test_invalid_coordinates_raise_errors_with_the_argument(build, words):
+    with pytest.raises((TypeError, ValueError), match=words):
         build()
-    for word in words:
-        assert word in str(caught.value)
 
 
 @pytest.mark.parametrize("metric", DISTANCES)
@@ -171,8 +152,3 @@ def test_many_rows_at_one_point_are_connected_to_other_points():
     graph = eb.Graph.build_knn(coords, k=2, weight="distance")
     assert graph.n_components == 1
     assert graph.adjacency.data.max() == 1.0  # at distance 0
-
-
-def test_an_unknown_weight_is_rejected():
-    with pytest.raises(ValueError, match="weight must be 'distance' or None, got 'gauss'"):
-        eb.Graph.build_knn([[0.0], [1.0]], 1, weight="gauss")

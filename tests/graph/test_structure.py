@@ -66,15 +66,6 @@ def test_copies_are_equal_and_immutable(again):
             array[0] = 3
 
 
-def test_notebooks_show_the_summary_with_node_ids_escaped():
-    graph = eb.Graph.from_dataframe(
-        pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"]
-    )
-    shown = graph._repr_html_()
-    assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
-    assert "2 nodes" in shown
-
-
 def test_a_mixture_adds_weights_times_strengths_and_keeps_the_ids():
     near = eb.Graph.from_edges([0, 1], [1, 2], [1.0, 4.0], n_nodes=4)
     far = eb.Graph.from_edges([1, 2], [2, 3], [2.0, 3.0])

@@ -33,7 +33,9 @@ def predictions(learner, changes):
 def test_scores_rise_with_a_column_that_must_rise():
     areas = [{"area": area} for area in np.linspace(-3.0, 3.0, 25)]
     free = predictions(eb.LightGBM(), areas)
-    rising = predictions(eb.LightGBM(params={"monotone_constraints": {"area": 1, "noise": 0}}), areas)
+    rising = predictions(
+        eb.LightGBM(params={"monotone_constraints": {"area": 1, "noise": 0}}), areas
+    )
     assert np.diff(free).min() < -0.05
     assert np.diff(rising).min() >= 0.0 < np.ptp(rising)
 

@@ -3,12 +3,10 @@
 from itertools import permutations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 
 import ebboost as eb
-from ebboost.data.reader import TableReader
 from ebboost.learners.network import Scaling
 from tests.learners.test_learners import grower, mixed_table
 from tests.strategies import fixed, homophilous, table_of
@@ -105,16 +103,6 @@ def test_inputs_are_constant_beyond_the_rows_of_the_fit():
     assert ends[0] == ends[1] < ends[2] == ends[3]
 
 
-def test_monotone_changes_of_a_column_change_little():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    y = np.abs(X[:, 0]) + X[:, 1]
-    one = fixed(learner=eb.RandomNetwork(32), n_estimators=40).fit(X, y).predict()
-    bent = np.column_stack([np.exp(X[:, 0]), X[:, 1] ** 3, X[:, 2]])
-    other = fixed(learner=eb.RandomNetwork(32), n_estimators=40).fit(bent, y).predict()
-    assert np.abs(one - other).mean() < 0.1 * y.std()
-
-
 def test_units_of_informative_columns_are_kept_and_drawn_more_often():
     rng = np.random.default_rng(0)
     table = table_of(rng.normal(size=(3000, 20)))
@@ -127,17 +115,6 @@ def test_units_of_informative_columns_are_kept_and_drawn_more_often():
     is_informative = ((units.inputs == 3) & (units.coefficients != 0.0)).any(axis=1)
     first, later = is_informative[:32].mean(), is_informative[32:].mean()
     assert first > 0.2 and later > first  # one of ten units, if they were drawn at random
-
-
-def test_smooth_functions_are_fitted_better_than_by_trees():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
-    y = np.sin(X[:, 0]) + X[:, 1] * 0.5 + 0.05 * rng.normal(size=600)
-    errors = []
-    for learner in (eb.RandomNetwork(), eb.LightGBM(15)):
-        model = fixed(learner=learner, n_estimators=60).fit(X[:400], y[:400])
-        errors.append(np.mean((model.predict(X[400:]) - y[400:]) ** 2))
-    assert errors[0] < 0.5 * errors[1]
 
 
 def test_wrong_parameters_and_sparse_tables_are_rejected():

@@ -316,8 +316,10 @@ class FeatureMap:
             nodes = on_nodes(every, None, self.levels)
             blocks.append(self._neighbors(edges, nodes, every, degrees))
         if self.smoothing is not None:
-            near, mine = (np.asarray(one.values[:, own.numeric]) for one in (every, own))
-            mean = np.nanmean(near, axis=0)
+            parts = [one.values[:, own.numeric] for one in (every, own)]
+            near, mine = (p.toarray() if sparse.issparse(p) else p for p in parts)
+            n_known = (~np.isnan(near)).sum(axis=0)
+            mean = np.where(n_known > 0, np.nansum(near, axis=0) / np.maximum(n_known, 1), np.nan)
             near, mine = (np.where(np.isnan(one), mean, one) for one in (near, mine))
             names = [f"smoothed({own.names[column]})" for column in own.numeric]
             origin = [own.origin[column] for column in own.numeric]

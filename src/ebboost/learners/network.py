@@ -40,6 +40,7 @@ COMPARED_ROWS = 1_000
 GUIDED_SHARE = 0.5
 MEMORY = 0.9
 FEW_ROWS = 50
+EXACT_ROWS = 10_000  # predicted in double precision
 IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 
 
@@ -196,7 +197,7 @@ class Units:
     biases: Float32
     outputs: Float32
 
-    def hidden(self, columns: Float32) -> Float32:
+    def hidden(self, columns: NDArray[Any]) -> NDArray[Any]:
         """Return the values of the units at columns of inputs, a row each; the last row is 1.
 
         The last of the columns is 1.
@@ -402,7 +403,9 @@ class NetworkEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        columns = self.scaling.transform(table.values)
+        columns: Any = self.scaling.transform(table.values)
+        if table.n_rows <= EXACT_ROWS:  # a row as alone, whichever rows are predicted with it
+            columns = columns.astype(np.float64)
         if table.n_rows <= FEW_ROWS:
             return self._predict_few(columns)
         scores = np.zeros((self.units.outputs.shape[1], table.n_rows))
@@ -410,7 +413,7 @@ class NetworkEnsemble(Ensemble):
             scores += weight * (units.outputs.T @ units.hidden(columns))
         return scores.T
 
-    def _predict_few(self, columns: Float32) -> Array:
+    def _predict_few(self, columns: NDArray[Any]) -> Array:
         """Scores of a few rows of inputs: all rounds at once, which takes a tenth of the time."""
         units, n_rounds = self.units, self.weights.size
         n_units = len(units.inputs) // max(n_rounds, 1)
