@@ -74,6 +74,7 @@ class Data:
     coordinates: Coordinates | None = None
     offset: Array | None = None
     row_labels: Any = None  # the pandas index of X
+    geometry: Any = None  # of a GeoDataFrame
     #: What members share: columns, bins, spectral vectors, posteriors, by what they depend on.
     shared: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -275,6 +276,7 @@ def read(
         coordinates=points,
         offset=column,
         row_labels=order.index,
+        geometry=geometry,
     )
 
 
@@ -738,7 +740,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         together = nested(raw, folds, loss, offset)
     if not weights.any():
         weights[0] = 1e-12  # predictions are the intercept
-    gain = None
+    gain = without = None
     plain = [k for k, run in enumerate(runs) if not run.parts.uses_graph]
     if data.places is not None and plain and len(plain) < len(runs) and labels.size:
         without = nested(raw[plain], folds, loss, offset)
@@ -749,7 +751,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
     names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")
-    names = (*names, "row_labels")
+    names = (*names, "row_labels", "geometry")
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,
@@ -757,7 +759,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         labels=data.labels,
         components=components,
         intercept=intercept,
-        unseen=Unseen(labels.rows, labels.target, labels.weight, together),
+        unseen=Unseen(labels.rows, labels.target, labels.weight, together, without),
         selection=tuple(table),
         gain=gain,
         history=first.losses,

@@ -4,7 +4,7 @@ import numpy as np
 
 from ebboost.field import LatentField
 from ebboost.intervals import with_intervals
-from ebboost.model import Gain, Model
+from ebboost.model import Gain, Model, in_metric, metric_of
 from ebboost.predict import Predictions, Rows
 
 HARM = 2.5  # standard errors by which the graph must raise the error for a warning
@@ -27,10 +27,11 @@ def summarize(model: Model) -> str:
     if gain is not None:
         rows.append(("error", gain_text(gain)))
     if len(model.selection) > 1:
-        metric = gain.metric if gain is not None else "loss"
-        rows.append(("members", f"weight and loss at labels that were not trained on ({metric}):"))
+        metric = metric_of(model.output.loss)
+        rows.append(("members", f"weight, and {metric} at labels that were not trained on:"))
         for row in sorted(model.selection, key=lambda row: -row["weight"]):
-            text = f"{row['weight']:<8.3f}{row['loss']:<10.4g}{row['member']}"
+            error = in_metric(model.output.loss, row["loss"])
+            text = f"{row['weight']:<8.3f}{error:<10.4g}{row['member']}"
             rows.append(("", f"{'':12}{text}"))
     rows += _field_rows(model)
     rows += _interval_rows(model)
