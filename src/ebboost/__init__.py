@@ -9,13 +9,16 @@
 
 import logging
 
-from ebboost import datasets
+from ebboost import _ctrl_c, datasets  # noqa: F401 - before what takes long
 from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
 from ebboost.field import LatentField
 from ebboost.graph import Graph
+from ebboost.inspection import plots as plot
+from ebboost.inspection.graph_check import GraphCheck, check_graph
+from ebboost.inspection.report import write_report
 from ebboost.intervals import Intervals, PredictionSets
 from ebboost.learners import Learner, LightGBM, RandomNetwork
 from ebboost.losses import (
@@ -41,4 +44,4 @@ __all__ += ["Gamma", "Graph", "Huber", "Intervals", "Laplacian", "LatentField", 
 __all__ += ["LightGBM", "LogLoss", "Loss", "Model", "NegativeBinomial", "NeighborFeatures"]
 __all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
 __all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
-__all__ += ["datasets", "load"]
+__all__ += ["GraphCheck", "check_graph", "datasets", "load", "plot", "write_report"]

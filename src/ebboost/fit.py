@@ -45,7 +45,7 @@ from ebboost.intervals import estimate_spread
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
-from ebboost.model import Component, Gain, Model, Unseen
+from ebboost.model import Component, Gain, Model, Unseen, in_metric, metric_of
 from ebboost.output import Output
 from ebboost.smoothing import Identity, Laplacian, Operator, Smoother
 from ebboost.strengths import estimate_strengths
@@ -188,19 +188,36 @@ def fit(
         )  # fmt: skip
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
+        announce(watchers, data, runs[0], 1, len(members))
         done = {run.parts.key for run in runs}
-        for member in members:
+        for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
             if parts.key in done:
                 continue
             run = cross_fit(parts, data, watchers, limit)
+            announce(watchers, data, run, number + 1, len(members))
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done.add(parts.key)
         data = replace(data, folds=data.folds.first(len(runs[0].models)))
         return assemble(data, runs, limit)
+
+
+def announce(
+    watchers: Sequence[Callback], data: Data, run: Run, number: int, n_members: int
+) -> None:
+    """Say what a member has reached."""
+    labels, loss = data.folds.first(len(run.models)).unseen, data.output.loss
+    error = ""
+    if run.models and labels.size:
+        mean = labels.mean(0.5 * loss.deviance(run.unseen, labels.target))
+        error = f"{metric_of(loss)} {in_metric(loss, mean):.4g}, "
+    for one in watchers:
+        if isinstance(one, ProgressBar):
+            where = f"{number} of {n_members}: {run.parts.member.name}"
+            one.member_done(f"{where}, {error}{run.seconds:.1f} s")
 
 
 def read(

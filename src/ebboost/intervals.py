@@ -80,6 +80,7 @@ class Spread:
     variance: Array  # v on the nodes, in units of φ
     scale: Array  # s of the fitted rows
     scores: Array  # normal scores of the unseen labels, of shape (m,)
+    deviation: Array  # standard deviations there
     trees: Ensemble | None = field(default=None, repr=False)  # of log s
 
 
@@ -120,13 +121,11 @@ def estimate_spread(model: Model, folds: Folds) -> Spread | None:
     standardised = residual / deviation
     spread = float(np.sqrt(np.mean(standardised**2))) or 1.0
     df = degrees_of_freedom(standardised / spread) if not loss.log_link else DEGREES[1]
-    result = Spread(
-        dispersion * spread**2, own_field, df, variance / 1.0, scale, np.zeros(0), trees
-    )
-    distribution = distribution_with(loss, unseen.raw, deviation * spread, df)
+    deviation = deviation * spread
+    distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    object.__setattr__(result, "scores", scores)
-    return result
+    phi = dispersion * spread**2
+    return Spread(phi, own_field, df, variance / 1.0, scale, scores, deviation, trees)
 
 
 def field_of(model: Model) -> LatentField | None:
@@ -260,7 +259,9 @@ class ZeroOrGamma:
         self._zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
         positive = np.maximum(1.0 - self._zero, 1e-12)
         own_mean = mean / positive
-        own_variance = np.maximum((variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2)
+        own_variance = np.maximum(
+            (variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2
+        )
         self._amount = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
 
     def mean(self) -> Array:
@@ -369,6 +370,24 @@ def with_intervals(model: Model, predictions: Predictions, level: float) -> Inte
     upper = ndtr(conformal_quantile(spread.scores, tail))
     prediction = model.output.decode(predictions.raw)
     return Intervals(prediction, distribution.ppf(lower), distribution.ppf(upper))
+
+
+def half_widths(model: Model, level: float) -> tuple[Array, str]:
+    """Return half widths of intervals, and of what: of rows to predict, else of unseen labels.
+
+    Rows whose own label is used have narrower ones.
+    """
+    spread, unseen = spread_of(model), model.unseen
+    rows = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
+    if rows.size:
+        chosen = Predictions(model.raw[rows], Rows(), rows)
+        intervals = with_intervals(model, chosen, level)
+        return (intervals.upper - intervals.lower) / 2.0, f"the {rows.size:,} rows to predict"
+    tail = 0.5 * (1.0 + level)
+    distribution = distribution_with(model.output.loss, unseen.raw, spread.deviation, spread.df)
+    lower = distribution.ppf(ndtr(-conformal_quantile(-spread.scores, tail)))
+    upper = distribution.ppf(ndtr(conformal_quantile(spread.scores, tail)))
+    return (upper - lower) / 2.0, f"the {unseen.rows.size:,} labels that were held out"
 
 
 def with_sets(model: Model, predictions: Predictions, level: float) -> PredictionSets:

@@ -3,9 +3,8 @@
 import numpy as np
 
 from ebboost.field import LatentField
-from ebboost.intervals import with_intervals
+from ebboost.intervals import half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
-from ebboost.predict import Predictions, Rows
 
 HARM = 2.5  # standard errors by which the graph must raise the error for a warning
 
@@ -74,12 +73,7 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
         return []
     if model.spread is None:
         return [("intervals", "none: every label was trained on")]
-    position = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
-    kind = "rows without a label"
-    if not position.size:
-        position, kind = np.arange(model.n_rows), "rows"
-    intervals = with_intervals(model, Predictions(model.raw[position], Rows(), position), 0.9)
-    widths = (intervals.upper - intervals.lower) / 2.0
+    widths, rows = half_widths(model, 0.9)
     low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
-    text = f"90 % within ±{middle:.4g} for half of the {kind} ({low:.4g} to {high:.4g} for most)"
+    text = f"90 % within ±{middle:.4g} for half of {rows} ({low:.4g} to {high:.4g} for most)"
     return [("intervals", text)]

@@ -138,7 +138,10 @@ def graph_findings(
         return
     random = np.random.default_rng(8191)
     draws = np.array(
-        [neighbor_correlation(graph, nodes, random.permutation(values)) for _ in range(PERMUTATIONS)],
+        [
+            neighbor_correlation(graph, nodes, random.permutation(values))
+            for _ in range(PERMUTATIONS)
+        ],
         dtype=float,
     )
     if draws.std() < UNRELATED:

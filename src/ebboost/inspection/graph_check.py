@@ -146,7 +146,7 @@ class GraphCheck:
             rows.append((one.name, f"{one.value:.3f}, expected {one.expected:.3f} ({test})"))
         if self.gain is not None:
             labels = count(self.gain.n_labels, "label")
-            rows.append(("error", f"{gain_text(self.gain)}, at {labels} that were not trained on"))
+            rows.append(("measured at", f"{labels}, each predicted by models not trained on it"))
         return rows
 
     def __str__(self) -> str:
@@ -161,16 +161,15 @@ class GraphCheck:
 
 
 def verdict(gain: Gain, uses_graph: bool) -> str:
-    """Return what the graph is worth in one sentence."""
-    difference = gain.without - gain.with_graph
+    """Return what the graph is worth in one or two sentences."""
     if not uses_graph:
         return "The graph is not used: members without it are as good."
+    text = "The graph helps."
     if is_harm(gain):
-        return "The graph does harm: fit without it."
-    if difference <= CLEAR * gain.standard_error:
-        return "The graph adds little: the difference is within three standard errors."
-    change = percent(gain.relative)
-    return f"The graph helps: the {gain.metric} at labels not trained on falls by {change}."
+        text = "The graph does harm: fit without it."
+    elif gain.without - gain.with_graph <= CLEAR * gain.standard_error:
+        text = "The graph adds little: the difference is within three standard errors."
+    return f"{text} {gain_text(gain)}."
 
 
 def check_graph(
