@@ -15,6 +15,7 @@ from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
 from ebboost.field import LatentField
+from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
@@ -41,7 +42,7 @@ logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "Huber", "Intervals", "Laplacian", "LatentField", "Learner"]
-__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "NegativeBinomial", "NeighborFeatures"]
+__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "ModelFileError", "NegativeBinomial", "NeighborFeatures"]
 __all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
 __all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
 __all__ += ["GraphCheck", "check_graph", "datasets", "load", "plot", "write_report"]

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
+from ebboost import files
 from ebboost._common import Array, LabelledRows, LabelsLike, Seed, TableLike, warn_caller
 from ebboost.callbacks import INTERRUPTED, Callback, as_callbacks
 from ebboost.data import checks
@@ -505,8 +506,6 @@ class BaseEBBS(BaseEstimator):
         >>> bool((eb.load(path).predict() == model.predict()).all())
         True
         """
-        from ebboost import files
-
         files.save(self.model_, path, table)
 
     def explanations(self, nodes: ArrayLike, X: TableLike = None) -> list[Explanation]:
@@ -579,9 +578,10 @@ class BaseEBBS(BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
                 "appropriate arguments before using this estimator."
             )
-        if self._model.parameters.get("n_jobs") == self.n_jobs:
-            return self._model
-        return replace(self._model, parameters={**self._model.parameters, "n_jobs": self.n_jobs})
+        if self._model.parameters.get("n_jobs") != self.n_jobs:
+            parameters = {**self._model.parameters, "n_jobs": self.n_jobs}
+            self._model = replace(self._model, parameters=parameters)  # type: ignore[misc]
+        return self._model
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
@@ -783,15 +783,12 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         If the file is not a model file, is damaged, comes from a newer version, or its parts do not
         fit each other.
     """
-    from ebboost import files
-
     classes = tuple(classes) if isinstance(classes, Iterable) else (classes,)
     for kind in classes:
         if not isinstance(kind, type):
             raise TypeError(f"classes must be a list of classes, got {kind!r}.")
-    kinds: dict[str, Any] = {"EBBSRegressor": EBBSRegressor, "EBBSClassifier": EBBSClassifier}
-    kinds |= {kind.__name__: kind for kind in classes if issubclass(kind, BaseEBBS)}
-    model = files.load(path, classes)
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in (EBBSRegressor, EBBSClassifier, *classes)}
+    model = files.load(path, kinds.values())
     return kinds[model.estimator].from_model(model)
 
 

@@ -339,7 +339,7 @@ def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array
         return mean[:, 0] ** 2 + own
     assert rows.places is not None
     graph = rows.places.graph
-    known = rows_of_nodes(places.graph, graph)[model.labels.rows]
+    known = rows_of_nodes(places.graph, graph)[places.node_of_row[model.labels.rows]]
     labels = model.labels.subset(known >= 0)
     posterior = Posterior(spread.field.prior(graph), known[known >= 0])
     heights = model.output.loss.curvature(model.raw[labels.rows], labels.target)

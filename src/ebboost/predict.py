@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,14 @@ class Rows:
     between: sparse.csr_array | None = None
     nodes: IntArray | None = None
     places: Places | None = None
+
+    @cached_property
+    def near(self) -> tuple[IntArray, sparse.csr_array]:
+        """The fitted nodes that edges lead to, and the edges to these alone."""
+        assert self.edges is not None
+        nodes, ends = np.unique(self.edges.indices, return_inverse=True)
+        parts = (self.edges.data, ends, self.edges.indptr)
+        return nodes, sparse.csr_array(parts, shape=(self.edges.shape[0], nodes.size))
 
     @property
     def degrees(self) -> Array:
@@ -275,8 +284,13 @@ def new_columns(model: Model, one: Component, rows: Rows) -> Table:
     if rows.nodes is not None:
         return one.features.at_nodes(rows.table, model.table, model.places, rows.nodes)
     assert rows.edges is not None
-    degrees = (rows.degrees, model.places.graph.degrees)
-    return one.features.join(rows.table, model.table, rows.edges, degrees)
+    degrees = model.places.graph.degrees
+    if one.features.smoothing is not None:  # which fills in means over all rows
+        return one.features.join(rows.table, model.table, rows.edges, (rows.degrees, degrees))
+    nodes, edges = rows.near
+    vectors = one.features.vectors
+    features = replace(one.features, vectors=None if vectors is None else vectors[nodes])
+    return features.join(rows.table, model.table.subset(nodes), edges, (rows.degrees, degrees[nodes]))
 
 
 def features_on(model: Model, one: Component, places: Places) -> Any:
@@ -309,12 +323,14 @@ def new_scores(model: Model, number: int, rows: Rows) -> Array:
     degrees = model.places.graph.degrees
     z = model.fields[number]
     if rows.edges is not None:
+        nodes, edges = rows.near
         if one.smoothing is not None:
-            near = model.smoothed[number] - one.init_score
-            near = near if model.offset is None else near - model.offset
-            base = one.smoothing.join(base, rows.edges, near, degrees)
+            near = model.smoothed[number][nodes] - one.init_score
+            near = near if model.offset is None else near - model.offset[nodes]
+            base = one.smoothing.join(base, edges, near, degrees[nodes])
         if z is not None and one.field is not None:
-            base = base + conditional_mean(one.field, rows.edges, rows.between, z, degrees)[0]
+            mean, _ = conditional_mean(one.field, edges, rows.between, z[nodes], degrees[nodes])
+            base = base + mean
     elif rows.nodes is not None and z is not None:
         base = base + np.where(rows.nodes[:, None] >= 0, z[rows.nodes], 0.0)
     return fixed + base
@@ -337,7 +353,8 @@ def on_graph(model: Model, rows: Rows, new_labels: LabelledRows | None) -> Array
         places, first, labels = Places.of_rows(graph), model.n_rows, model.labels
     else:
         places, first, graph = rows.places, 0, rows.places.graph
-        known = rows_of_nodes(model.places.graph, graph)[model.labels.rows]
+        nodes = model.places.node_of_row[model.labels.rows]
+        known = rows_of_nodes(model.places.graph, graph)[nodes]
         if (known >= 0).any():
             labels = replace(model.labels, rows=known).subset(known >= 0)
         elif new_labels is None and any(one.field is not None for one in model.components):

@@ -1,17 +1,18 @@
 """How many threads may be used: affinity, cgroups, OpenMP, joblib, forked processes."""
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 
 import joblib
 from joblib.parallel import get_active_backend
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 # OpenMP reads it when it is loaded, with the first tree library: threads that wait by spinning slow
 # down each other and all other processes.
@@ -36,8 +37,15 @@ def max_threads(n_jobs: int | None) -> int:
     cores = int(joblib.cpu_count())
     if n_jobs is None:
         cores = min(cores, _physical_cores())
-    pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
+    controller = _controller(len(sys.modules))
+    pools = [pool for pool in controller.info() if pool["user_api"] == "openmp"]
     return min([cores, *(int(pool["num_threads"]) for pool in pools)])
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """The libraries with threads; finding them takes milliseconds, so only after an import."""
+    return ThreadpoolController()
 
 
 @cache

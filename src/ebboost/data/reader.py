@@ -6,7 +6,7 @@ A column must have at prediction the type that it had at fit.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from numbers import Integral
 from typing import Any
@@ -30,6 +30,7 @@ MAX_DENSE_ENTRIES = 1 << 25
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
+@dataclass
 class TableReader:
     """Learns the columns of a table, and reads later tables in the same way.
 
@@ -37,12 +38,11 @@ class TableReader:
     lists by name or position, whatever they hold.
     """
 
-    def __init__(self, categorical: str | Sequence[str | int] = "auto") -> None:
-        self.categorical = categorical
-        self.names: tuple[str, ...] = ()
-        self.categories: dict[int, list[Any]] = {}
-        self.dates: tuple[int, ...] = ()
-        self.is_sparse = False
+    categorical: Any = "auto"
+    names: tuple[str, ...] = ()
+    categories: dict[int, list[Any]] = field(default_factory=dict)
+    dates: tuple[int, ...] = ()
+    is_sparse: bool = False
 
     @property
     def n_categories(self) -> dict[int, int]:
@@ -80,14 +80,21 @@ class TableReader:
         if columns is None:
             table = self._read_array(_as_array(X))
         else:
-            table = self._read_columns(self._in_order(columns))
-        if len(table.names) != len(self.names):
-            raise ValueError(f"X has {len(table.names)} columns, at fit it had {len(self.names)}.")
+            columns = self._in_order(columns)
+            if len(columns) != len(self.names):
+                raise ValueError(f"X has {len(columns)} columns, at fit it had {len(self.names)}.")
+            table = self._read_columns(columns)
         if table.is_sparse == self.is_sparse:
             return table
         # Tree libraries treat absent entries of a sparse matrix differently.
         values = sparse.csr_array(table.values) if self.is_sparse else table.values.toarray()
         return replace(table, values=values)
+
+    def table(self, values: Any) -> Table:
+        """Return a matrix of numbers and codes as a table of these columns."""
+        categorical, origin = tuple(sorted(self.categories)), tuple(range(len(self.names)))
+        more: dict[str, Any] = {"categories": self.categories, "dates": self.dates}
+        return Table(values, self.names, categorical, origin, **more)
 
     def _in_order(self, columns: dict[str, Any]) -> dict[str, Any]:
         """The columns in the order of the fit: by their names where both tables have names."""
@@ -144,7 +151,7 @@ class TableReader:
             values = sparse.csr_array(values)
         self.names = self.names or _default_names(values.shape[1])
         _check_range(values, range(values.shape[1]))
-        return Table(values, self.names, (), tuple(range(len(self.names))))
+        return self.table(values)
 
     def _read_columns(self, columns: dict[str, Any]) -> Table:
         """Return dataframe columns as codes and numbers."""
@@ -159,10 +166,7 @@ class TableReader:
             else:
                 values[:, position] = _numbers(column, name)
         _check_range(values, list(columns))
-        categorical = tuple(sorted(self.categories))
-        origin = tuple(range(len(columns)))
-        more: dict[str, Any] = {"categories": self.categories, "dates": self.dates}
-        return Table(values, tuple(columns), categorical, origin, **more)
+        return self.table(values)
 
 
 def dense_if_narrow(X: TableLike) -> TableLike:
@@ -353,6 +357,11 @@ def _numbers(column: Column, name: str) -> Array:
     """Return a numeric column as float64, missing entries as NaN."""
     if isinstance(column, np.ndarray):
         return _numbers_from_list(column.tolist(), name)
+    dtype = getattr(column.to_native(), "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiub":  # of pandas: the usual case, and fast
+        values = column.to_numpy()
+        check_integers(values, f"X, column {name!r}")
+        return values.astype(np.float64)
     if _is_text(column):
         values = column.to_list()
         row = next((i for i, v in enumerate(values) if not is_missing(v)), None)

@@ -164,7 +164,15 @@ class Grower(ABC):
 
 
 class Ensemble(ABC):
-    """A trained sum of weak learners."""
+    """A trained sum of weak learners.
+
+    Attributes
+    ----------
+    learner : str
+        Name of the :class:`Learner` whose ``load`` reads what :meth:`files` returns.
+    """
+
+    learner: str
 
     def __getstate__(self) -> dict[str, Any]:
         kinds = {name: getattr(type(self), name, None) for name in vars(self)}

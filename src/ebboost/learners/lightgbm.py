@@ -197,6 +197,8 @@ class LightGBMEnsemble(Ensemble):
     Leaf values are multiplied by the ``weights`` of the trees, 0 for trees beyond them.
     """
 
+    learner = "LightGBM"
+
     def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
         self._parts = [(text, weights)]
 

@@ -38,6 +38,7 @@ DRAWS = 4
 COMPARED_ROWS = 1_000
 GUIDED_SHARE = 0.5
 MEMORY = 0.9
+FEW_ROWS = 50
 IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 
 
@@ -362,6 +363,8 @@ class NetworkGrower(Grower):
 class NetworkEnsemble(Ensemble):
     """A weighted sum of rounds of units on the same inputs."""
 
+    learner = "RandomNetwork"
+
     def __init__(
         self, scaling: Scaling, units: Units, weights: Array, sample: Float32, n_columns: int
     ) -> None:
@@ -390,10 +393,25 @@ class NetworkEnsemble(Ensemble):
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
         columns = self.scaling.transform(table.values)
+        if table.n_rows <= FEW_ROWS:
+            return self._predict_few(columns)
         scores = np.zeros((self.units.outputs.shape[1], table.n_rows))
         for weight, units in self._rounds():
             scores += weight * (units.outputs.T @ units.hidden(columns))
         return scores.T
+
+    def _predict_few(self, columns: Float32) -> Array:
+        """Scores of a few rows of inputs: all rounds at once, which takes a tenth of the time."""
+        units, n_rounds = self.units, self.weights.size
+        n_units = len(units.inputs) // max(n_rounds, 1)
+        hidden = units.biases[:, None]
+        for position in range(INPUTS):
+            own = columns[units.inputs[:, position]]
+            hidden = hidden + units.coefficients[:, [position]] * own
+        hidden = np.maximum(hidden, 0.0).reshape(n_rounds, n_units, columns.shape[1])
+        outputs = units.outputs.reshape(n_rounds, n_units + 1, units.outputs.shape[1])
+        sums = np.matmul(outputs[:, :-1].transpose(0, 2, 1), hidden) + outputs[:, -1, :, None]
+        return np.tensordot(self.weights, sums, 1).T
 
     def importances(self) -> Array:
         """Return the mean square of the contributions of each column at some fitted rows."""
@@ -443,7 +461,7 @@ class NetworkEnsemble(Ensemble):
         files = {}
         for name, array in arrays.items():
             buffer = io.BytesIO()
-            np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+            np.save(buffer, np.asarray(array, order="C"), allow_pickle=False)
             files[f"network-{name}.npy"] = buffer.getvalue()
         return files
 
