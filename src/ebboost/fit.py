@@ -258,8 +258,8 @@ def read(
         held, held_values = checks.extra_labels(eval_set, rows, n_rows, classes)
         evaluation = Labels(held, output.encode(held_values, "eval_set"), np.ones(held.size))
     column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
-    if column is not None and not output.loss.log_link and not classes:
-        checks.check_offset_size(column, labels.target, rows)
+    if column is not None and not output.loss.log_link:
+        checks.check_offset_size(column, labels.target, classes)
     if column is not None and labels.target.shape[1] > 1:
         raise ValueError("offset needs one score for each row: y has more than two classes.")
     places = None
@@ -570,7 +570,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
             trained = [train(fold) for fold in range(n_folds)]
     models = []
     for model in trained:
-        if model is None or (model.reason == limit_reason(limit) and models):
+        is_cut = model is not None and model.reason == limit_reason(limit)
+        if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
             break
         models.append(model)
     seconds = time.perf_counter() - start

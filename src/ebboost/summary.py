@@ -74,6 +74,8 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
     if model.spread is None:
         return [("intervals", "none: every label was trained on")]
     widths, rows = half_widths(model, 0.9)
+    if not np.isfinite(widths).all():
+        return [("intervals", "none of 90 %: too few labels that were not trained on")]
     low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
     text = f"90 % within ±{middle:.4g} for half of {rows} ({low:.4g} to {high:.4g} for most)"
     return [("intervals", text)]

@@ -34,9 +34,9 @@ SETTINGS = {
         **CHEAP,
     },
     "default": {"n_folds": 2, "random_state": 0, "n_jobs": 1, "n_estimators": 40},
-    "rules": {"n_folds": 1, "random_state": 0, "n_jobs": 1, "selection": "rules"},
+    "fast": {"n_folds": 1, "random_state": 0, "n_jobs": 1},
     "xgboost": {"learner": "xgboost", "neighbor_features": eb.NeighborFeatures(), **CHEAP},
-    "network": {"learner": "network", "neighbor_features": eb.NeighborFeatures(), **CHEAP},
+    "network": {"learner": eb.RandomNetwork(), "neighbor_features": eb.NeighborFeatures(), **CHEAP},
 }
 
 
@@ -53,7 +53,7 @@ def test_predictions_do_not_depend_on_how_codes_are_written(name):
     settings = SETTINGS[name]
     expected, _ = predictions(CODED.astype({"code": str}), eb.EBBSRegressor, settings)
     few = ("listed", "category")  # of what takes longer
-    kinds = KINDS if name in ("all columns", "rules") else {kind: KINDS[kind] for kind in few}
+    kinds = KINDS if name in ("all columns", "fast") else {kind: KINDS[kind] for kind in few}
     for kind, (X, more) in kinds.items():
         result, _ = predictions(X, eb.EBBSRegressor, settings | more)
         np.testing.assert_array_equal(result, expected, err_msg=kind)
@@ -72,14 +72,16 @@ def test_columns_of_neighbours_are_shares_of_levels_and_no_means_of_codes():
     for kind in ("listed", "category"):
         X, more = KINDS[kind]
         _, model = predictions(X, eb.EBBSRegressor, SETTINGS["all columns"] | more)
-        names = list(model.tree_features().columns)
+        one = model.model_.components[0]
+        columns = one.features.transform(model.model_.table, model.model_.places)
+        names = list(columns.names)
         assert {"mean(a)", "smoothed(a)", "share(code=others)"} <= set(names)
         wrong = {f"{what}(code)" for what in ("mean", "min", "max", "smoothed")}
         assert not wrong & set(names)
         share = names[[name.startswith("share(code=") for name in names].index(True)]
         level = int(share.partition("=")[2].rstrip(")"))
         expected = GRAPH.adjacency @ (level == CODE) / GRAPH.adjacency.sum(axis=1)
-        np.testing.assert_allclose(model.tree_features()[share], expected)
+        np.testing.assert_allclose(columns.values[:, names.index(share)], expected)
 
 
 def test_new_rows_have_the_categories_of_the_fit():

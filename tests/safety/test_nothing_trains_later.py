@@ -35,7 +35,6 @@ USES = {
     "interval": lambda model: model.predict(interval=0.9),
     "distribution": lambda model: model.predict_distribution(),
     "interval of some": lambda model: model.predict(nodes=TEST[:3], interval=0.5),
-    "predictor": lambda model: model.predictor().predict([3], interval=0.9),
     "score": lambda model: model.score(None, abs(TRUTH), nodes=TEST, metric="deviance"),
 }
 

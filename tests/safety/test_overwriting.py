@@ -90,7 +90,7 @@ SAME = {
     "the report by default": ("report", "model.html"),
     "report through a link": ("report", "link.ebb", "-o", "hard.ebb"),
     "report of a link": ("report", "model.ebb", "-o", "link.ebb"),
-    "json": ("predict", "model.ebb", "-o", "model.ebb", "--json"),
+    "with a check": (*FIT, "-o", "nodes.csv", "--check"),
     "a table written as Parquet": ("predict", "model.ebb", "-o", "here/model.ebb"),
 }
 

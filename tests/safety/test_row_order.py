@@ -97,7 +97,6 @@ USES = {
     "predict, X": lambda m, f: m.predict(f(X), graph=NAMED),
     "new_labels": lambda m, f: m.predict(new_labels=(TEST[:40], f(FULL.iloc[TEST[:40]]))),
     "new_labels by id": lambda m, f: m.predict(new_labels=(IDS[TEST], f(FULL.iloc[TEST]))),
-    "interval_groups": lambda m, f: m.predict(interval=0.9, interval_groups=f(GROUP)),
     "score": lambda m, f: m.score(None, f(FULL)),
     "score of nodes": lambda m, f: m.score(None, f(FULL.iloc[TEST]), nodes=TEST),
     "score of nodes, all labels": lambda m, f: m.score(None, f(FULL), nodes=TEST),
@@ -106,8 +105,6 @@ USES = {
     "score, weight": lambda m, f: m.score(None, FULL, f(OFFSET)),
     "explain": lambda m, f: m.explain([3], X=f(X)),
     "explanations": lambda m, f: m.explanations([3], X=f(X)),
-    "tree_features": lambda m, f: m.tree_features(f(X)),
-    "predictor": lambda m, f: m.predictor(new_labels=(TEST[:40], f(FULL.iloc[TEST[:40]]))),
 }
 
 
@@ -132,7 +129,7 @@ def test_new_rows_are_compared_with_their_own_table(method, of_coordinates):
     calls = (
         lambda f: getattr(of_offset, method)(OTHER, graph=NEW, offset=f(OFFSET.iloc[:50])),
         lambda f: getattr(of_offset, method)(OTHER, attach=EDGES, offset=f(OFFSET.iloc[:50])),
-        lambda f: getattr(of_coordinates, method)(OTHER, coordinates=f(PLACE.iloc[:50])),
+        lambda f: getattr(of_coordinates, method)(OTHER, attach=f(PLACE.iloc[:50])),
         lambda f: getattr(grouped, method)(OTHER, groups=f(GROUP.iloc[:50])),
     )
     for call in calls:
@@ -146,14 +143,6 @@ def test_probabilities_are_compared_too():
     model.predict_proba(OTHER, graph=NEW, offset=OFFSET.iloc[:50])
     with pytest.raises(ValueError, match=ORDER):
         model.predict_proba(OTHER, graph=NEW, offset=shuffled(OFFSET.iloc[:50]))
-
-
-def test_rows_of_a_predictor_are_those_of_the_nodes(model):
-    predictor = model.predictor(X, graph=NAMED)
-    predictor.update([4, 9], X.iloc[[4, 9]] + 1.0)
-    predictor.update([IDS[4], IDS[9]], X.iloc[[4, 9]] + 2.0)
-    with pytest.raises(ValueError, match=ORDER):
-        predictor.update([4, 9], X.iloc[[9, 4]] + 1.0)
 
 
 def test_tuning_compares_labels_and_offsets():
@@ -321,19 +310,6 @@ def test_new_rows_are_attached_to_ids_or_rows_that_cannot_be_mistaken():
     model = regressor().fit(TABLE, labels(), graph=COUNTED)
     with pytest.raises(ValueError, match=r"attach\[1\] holds integers .*graph\.index_of\(ids\)"):
         model.predict(new, attach=(np.arange(30), NUMBERS[ends]))
-
-
-def test_a_graph_of_all_nodes_has_the_fitted_ones_in_their_order(model):
-    all_ids = np.array([*IDS, *(f"new {i}" for i in range(20))], dtype=object)
-    points = np.vstack([POINTS, POINTS[:20] + 0.01])
-    joined = eb.Graph.build_knn(points, k=6)
-    new = X.iloc[:20].set_axis(all_ids[N:])
-    model.predict(new, attach=eb.Graph(joined.adjacency, all_ids))
-    other = np.concatenate([all_ids[:N][::-1], all_ids[N:]])
-    with pytest.raises(ValueError, match="attach must begin with the fitted nodes in their order"):
-        model.predict(new, attach=eb.Graph(joined.adjacency, other))
-    with pytest.raises(ValueError, match=ORDER):
-        model.predict(new.iloc[::-1], attach=eb.Graph(joined.adjacency, all_ids))
 
 
 def test_unknown_ids_are_named(model):

@@ -1,8 +1,7 @@
 """The command ``ebboost``: its commands, and how errors end.
 
-Results go to standard output, notes and progress to standard error. Every error is one line on
-standard error and an exit code: 1 for invalid files or data, 2 for a wrong command line, 130 for
-Ctrl-C.
+Every error is one line on standard error and an exit code: 1 for invalid files or data, 2 for a
+wrong command line, 130 for Ctrl-C.
 """
 
 import os
@@ -14,11 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 import ebboost
-from ebboost.cli import outputs
-from ebboost.cli.console import print_error
+from ebboost.cli import commands
 from ebboost.cli.demo import demo
-from ebboost.cli.fit import check, fit
-from ebboost.cli.models import explain, predict, report
+from ebboost.cli.outputs import print_error
 
 
 class _OneLineErrors(TyperGroup):
@@ -26,44 +23,35 @@ class _OneLineErrors(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit with its code."""
-        outputs.written.clear()
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
         except (KeyboardInterrupt, typer.Abort):
+            print_error("stopped; no file was changed.")
             code = 130
         except Exception as error:
             code = _report_error(error)
-        if code == 130:
-            what = outputs.written[-1] if outputs.written else "no file was changed"
-            print_error(f"stopped; {what}.")
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report_error(error: Exception) -> int:
+def _report_error(error: Any) -> int:
     """Print one line about an error and return the exit code."""
     if os.environ.get("EBBOOST_DEBUG"):
         traceback.print_exc()
-    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # a wrong command line
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+    elif hasattr(error, "format_message"):  # a wrong command line
+        context = getattr(error, "ctx", None)
+        command = "ebboost" if context is None else context.command_path
         message = error.format_message()
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(message)
-        else:
-            context = getattr(error, "ctx", None)
-            command = "ebboost" if context is None else context.command_path
-            stop = "" if message[-1:] in ".?!" else "."
-            print_error(f"{message}{stop} See {command} --help.")
-        return int(error.exit_code)
-    if isinstance(error, OSError) and error.strerror:
-        file = f"{error.filename}: " if error.filename else ""
-        print_error(f"{file}{error.strerror}.")
-    elif isinstance(error, MemoryError):
-        print_error("there is not enough memory for this.")
+        print_error(f"{message}{'' if message[-1:] in '.?!' else '.'} See {command} --help.")
+    elif isinstance(error, OSError) and error.strerror:
+        print_error(f"{error.filename or ''}: {error.strerror}.".removeprefix(": "))
     elif isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         print_error(str(error))
     else:
         remedy = "EBBOOST_DEBUG=1 shows where; please report it."
         print_error(f"internal error, {type(error).__name__}: {error}. {remedy}")
-    return 1
+    return int(getattr(error, "exit_code", 1))
 
 
 app = typer.Typer(
@@ -98,12 +86,6 @@ def main(version: Annotated[bool, _VERSION] = False) -> None:
     """
 
 
-for command, example in {
-    demo: "demo --files counties",
-    check: "check nodes.csv edges.csv --target price",
-    fit: "fit nodes.csv edges.csv --target price -o houses.ebb --check",
-    predict: "predict houses.ebb --interval 0.9 -o predictions.csv",
-    explain: "explain houses.ebb 4711",
-    report: 'report houses.ebb -o houses.html --title "Houses in Lucas County"',
-}.items():
-    app.command(epilog=f"Example: ebboost {example}")(command)
+for command in (demo, commands.check, commands.fit, commands.predict, commands.explain):
+    app.command()(command)
+app.command()(commands.report)

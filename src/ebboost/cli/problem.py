@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -12,11 +12,11 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from ebboost._common import Array, IntArray
 from ebboost.cli import columns
-from ebboost.cli.console import note
-from ebboost.cli.files import Source, Table, read_table
-from ebboost.data.coordinates import coordinate_columns, first_outside, seem_degrees
+from ebboost.cli.files import Table, read_table
+from ebboost.cli.outputs import note
+from ebboost.data.coordinates import coordinate_columns, seem_degrees
+from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
 from ebboost.graph._edges import DISTANCE_NAMES, WEIGHT_NAMES, distance_weights
 from ebboost.inspection.formatting import count, listed
@@ -28,7 +28,8 @@ NO_WEIGHTS = "none"  # --weight none: all edges weigh 1
 ROWS = "rows"  # --id rows: edges hold row numbers
 Texts = NDArray[Any]
 Task = Literal["auto", "regression", "classification"]
-LossName = Literal[
+Preset = Literal["default", "fast"]
+Loss = Literal[
     "poisson", "negative_binomial", "gamma", "tweedie", "huber", "quantile", "squared_error"
 ]
 
@@ -42,41 +43,44 @@ def _file(metavar: str, text: str) -> Any:
     return typer.Argument(metavar=metavar, readable=False, help=text)
 
 
-_ID = "Column of NODES with the ids that EDGES uses; rows: EDGES holds row numbers from 0. "
-_ID += "Default: a column named like an id, or the first."
+_ID = "Column of NODES with the ids that EDGES uses; rows: EDGES holds row numbers from 0."
 _FROM = "Column of EDGES with one end of each edge. Default: source, from or the first."
 _TO = "Column of EDGES with the other end. Default: target, to or the second."
-_WEIGHT = "Column of EDGES with weights; none: all weigh 1. Default: weight, w, strength or "
-_WEIGHT += "similarity, or distance as --distance."
+_WEIGHT = (
+    "Column of EDGES with weights; none: all weigh 1. Default: weight, w, strength, similarity."
+)
 _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / median d)."
 _COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
-_GROUPS = "Column of NODES with the node of EDGES that each row belongs to, for several rows per "
-_GROUPS += "node; without EDGES, groups have independent effects."
+_GROUPS = "Column of NODES with the group of each row: its node in EDGES, or of no edges."
 _TIME = "Column of numbers or dates: the latest labels are held out, not random ones."
-_SQL = "NODES is a database, SQLite or DuckDB: the query that returns the table."
-_EDGES_SQL = "EDGES is a database: the query that returns the edges."
+_SQL = "The table is in a database, SQLite or DuckDB: the query that returns it."
+_EDGES_SQL = "The edges are in a database: the query that returns them."
 _SKIP = "Leave out edges of nodes that are not in NODES."
 _DROP = "Column to leave out; may be repeated."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 _MISSING = "Value of the target that means unknown, such as -999; may be repeated."
-_LOSS = f"{', '.join(get_args(LossName))}. Default: squared_error; with --exposure, "
-_LOSS += "negative_binomial."
+_LOSS = f"{', '.join(get_args(Loss))}. Default: squared_error; with --exposure, negative_binomial."
 _EXPOSURE = "Column that counts or amounts are proportional to, such as population."
 _OFFSET = "Column that is added to the score of each row."
 
+_PRESET = "fast: one model in place of a portfolio."
+_ROUNDS = "Most rounds of each model; fewer if the error at held-out labels stops falling."
+_FOLDS = "Folds of the labels: for each a model is trained without its labels. Default: 3 to 8."
+_SECONDS = "End the fit after so many seconds, with what is trained by then."
+_SEED = "Random seed: the same seed and data give the same result."
+
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
-EdgesFile = Annotated[
-    Path | None, _file("EDGES", "Edges between nodes: a table, GraphML, or .npz of scipy.")
-]
+EdgesFile = Annotated[Path | None, _file("EDGES", "Edges: a table, GraphML, or .npz of scipy.")]
 ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
+Sql = Annotated[str | None, option("--sql", "QUERY", _SQL)]
+EdgesSql = Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)]
 _TARGET = "Column of NODES to predict; its empty cells are filled in."
 Target = Annotated[str, option("--target -t", "COLUMN", _TARGET)]
-Json = Annotated[bool, option("--json", None, "Print JSON.")]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the columns of NODES and EDGES mean."""
+    """What the columns of NODES and EDGES mean, and how to fit."""
 
     node_id: Annotated[str | None, option("--id", "COLUMN", _ID)] = None
     edge_from: Annotated[str | None, option("--edge-from", "COLUMN", _FROM)] = None
@@ -88,21 +92,33 @@ class Options:
     ] = None
     groups: Annotated[str | None, option("--groups", "COLUMN", _GROUPS)] = None
     time: Annotated[str | None, option("--time", "COLUMN", _TIME)] = None
-    sql: Annotated[str | None, option("--sql", "QUERY", _SQL)] = None
-    edges_sql: Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)] = None
+    sql: Sql = None
+    edges_sql: EdgesSql = None
     skip_unknown: Annotated[bool, option("--skip-unknown", None, _SKIP)] = False
-    task: Annotated[Task, option("--task", "TASK", ", ".join(get_args(Task)) + ".")] = "auto"
+    task: Annotated[Task, option("--task", "TASK", ", ".join(get_args(Task)))] = "auto"
     drop: Annotated[list[str] | None, option("--drop", "COLUMN", _DROP)] = None
     categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
     missing: Annotated[list[str] | None, option("--missing", "VALUE", _MISSING)] = None
-    loss: Annotated[LossName | None, option("--loss", "NAME", _LOSS)] = None
+    loss: Annotated[Loss | None, option("--loss", "NAME", _LOSS)] = None
     exposure: Annotated[str | None, option("--exposure", "COLUMN", _EXPOSURE)] = None
     offset: Annotated[str | None, option("--offset", "COLUMN", _OFFSET)] = None
+    preset: Annotated[Preset, option("--preset", "NAME", _PRESET)] = "default"
+    rounds: Annotated[int, option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000
+    folds: Annotated[int | None, option("--folds", "NUMBER", _FOLDS, min=1)] = None
+    max_seconds: Annotated[float | None, option("--max-seconds", "NUMBER", _SECONDS, min=0)] = None
+    seed: Annotated[int, option("--seed", "NUMBER", _SEED)] = 0
 
     @property
     def loss_name(self) -> str:
         """The name of the loss; counts with exposure are negative binomial."""
         return self.loss or ("negative_binomial" if self.exposure else "auto")
+
+    def estimator(self, task: str) -> Any:
+        """Return the unfitted estimator of a task."""
+        kind = EBBSClassifier if task == "classification" else EBBSRegressor
+        n_folds = self.folds or (1 if self.preset == "fast" else "auto")
+        settings = {"max_seconds": self.max_seconds, "loss": self.loss_name, "n_folds": n_folds}
+        return kind(self.rounds, random_state=self.seed, **settings)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -112,32 +128,25 @@ class Options:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let typer see each field of a command's dataclass parameters as an option of its own."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        one = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        if not is_dataclass(group := parameter.annotation):
-            parameters.append(one)
-            continue
-        groups[parameter.name] = group
-        for own in fields(group):
-            new = {"default": own.default, "annotation": own.type}
-            parameters.append(inspect.Parameter(own.name, one.kind, **new))
+    """Let typer see each field of the parameter ``options`` as an option of its own."""
+    parameters = dict(inspect.signature(command).parameters)
+    for own in fields(parameters.pop("options").annotation):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        new = inspect.Parameter(own.name, kind, default=own.default, annotation=own.type)
+        parameters[own.name] = new
+    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters.values()]
 
     @functools.wraps(command)
-    def wrapper(**values: object) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{own.name: values.pop(own.name) for own in fields(group)})
-        command(**values)
+    def wrapper(**values: Any) -> None:
+        options = Options(**{own.name: values.pop(own.name) for own in fields(Options)})
+        command(options=options, **values)
 
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    wrapper.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {one.name: one.annotation for one in every}
     return wrapper
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(NamedTuple):
     """What files and options describe."""
 
     X: pd.DataFrame  # its index holds the ids of the rows
@@ -149,314 +158,185 @@ class Problem:
 
 
 class Edges(NamedTuple):
-    """The two ends of each edge as text, weights if there are such, and how they were read."""
+    """Ends of edges as text and their weights, and how they were read."""
 
     table: Table
-    ends: tuple[Texts, Texts]
-    weights: Array | None
+    frame: pd.DataFrame
     how: str
-    names: dict[str, str | None]  # of the columns
+    names: dict[str, str]  # of the columns
 
-
-class Joined(NamedTuple):
-    """Ids of the rows of a table, and the edges between them and other nodes by position."""
-
-    ids: Texts
-    id_name: str | None
-    source: IntArray
-    target: IntArray
-    weights: Array | None
+    def graph(self, ids: Sequence[str] | None, skip_unknown: bool = False) -> Graph:
+        """Return the graph of nodes with these ids, or with those that edges name."""
+        if ids is not None:
+            ends = self.frame[["source", "target"]]
+            absent = ends.where(~ends.isin(set(ids))).stack()
+            unknown = ~ends.isin(set(ids)).all(axis=1).to_numpy()
+            text = f"{count(int(unknown.sum()), 'edge')} to nodes that are not in the table"
+            text += f", such as {absent.iloc[0]!r}" if len(absent) else ""
+            if unknown.any() and not skip_unknown:
+                remedy = "Add them, name another --id, or leave such edges out: --skip-unknown."
+                raise ValueError(f"{self.table.where(unknown)}: {text}. {remedy}")
+            if unknown.any():
+                note(f"Skipped {text}.")
+        graph = Graph.from_dataframe(self.frame, ids, weight="weight", unknown="drop")
+        if graph.n_edges == 0:
+            raise ValueError(f"{self.table.path} connects no two different nodes of the table.")
+        return graph
 
 
 def read_problem(nodes: Path, edges: Path | None, target: str, options: Options) -> Problem:
     """Read the files."""
-    table = read_nodes(Source(nodes, options.sql))
+    table = read_table(nodes, options.sql)
     table.check(target, "--target")
-    is_map = table.is_map and edges is None and not options.groups
     pair = options.coordinates
-    if pair is None and is_map:  # columns that the geometry has become
-        pair = (table.names[-2], table.names[-1])
+    if pair is None and table.layout == "map" and edges is None and options.groups is None:
+        pair = (table.names[-2], table.names[-1])  # of points of the geometry
+    lists = {"--drop": options.drop, "--categorical": options.categorical, "--coordinates": pair}
+    for flag, names in lists.items():
+        for name in names or []:
+            table.check(name, flag)
     if options.groups is not None and (pair is not None or options.node_id is not None):
         raise typer.BadParameter("--groups excludes --coordinates and --id.")
     if options.groups is None and (edges is None) == (pair is None):
         raise typer.BadParameter("pass either EDGES or --coordinates, where edges come from.")
-    for name in options.drop or []:
-        table.check(name, "--drop")
-    for name in options.categorical or []:
-        table.check(name, "--categorical")
     arguments: dict[str, Any] = columns.roles(table, options.roles)
-    ids, id_name, how, names = np.arange(len(table.frame)).astype(str).astype(object), None, "", {}
-    if options.groups is not None:
-        arguments["groups"], how, names, arguments["graph"] = _groups(table, edges, options)
-    elif edges is not None:
-        read = read_edges(Source(edges, options.edges_sql), table, options)
-        joined = join(table, read, options)
-        ids, id_name, how, names = joined.ids, joined.id_name, read.how, read.names
-        graph = Graph.from_edges(*joined[2:], ids.size)
-        if graph.n_edges == 0:
-            raise ValueError(f"{edges} connects no two different nodes of {nodes.name}.")
-        arguments["graph"] = Graph(graph.adjacency, ids)
-    else:
-        id_name = (
-            None
-            if options.node_id == ROWS
-            else options.node_id or named_like(table.names, ID_NAMES)
-        )
-        ids = ids if id_name is None else unique_ids(table, id_name)
-        arguments["coordinates"] = list(pair or ())
+    read = None
+    if edges is not None:
+        read = read_edges(read_table(edges, options.edges_sql), table, options)
+    id_name, ids = read_ids(table, read, options) if options.groups is None else (None, None)
     if target == id_name:
         raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
-    leave = [target, *(options.drop or []), *(one for one in [id_name] if one is not None)]
+    if pair is not None:
+        arguments["coordinates"] = list(pair)
+    elif read is not None:
+        arguments["graph"] = read.graph(ids, options.skip_unknown)
+    leave = [target, id_name, *(options.drop or [])]
     leave += [name for role, name in options.roles.items() if role != "time"]
-    if table.names[0].startswith("unnamed ") and table.names[0] not in leave:
-        note(f"The first column of {nodes.name} has no name and is left out.")
-        leave.append(table.names[0])
-    features = columns.features(table, leave, options.categorical or [])
+    X, kinds, commas = columns.features(table, leave, options.categorical or [])
     task = "regression" if options.loss_name != "auto" and options.task == "auto" else options.task
     y, task = columns.labels(table, target, task, options.missing or [])
-    comma = ", decimal commas" if features.has_decimal_comma else ""
-    facts = {"table": f"{nodes.name}, {table.layout}{comma}: "}
-    facts["table"] += "row numbers are ids" if id_name is None else f"ids {id_name!r}"
-    facts |= {"edge list": how} if how else {}
-    facts |= {kind: listed(own, 8) for kind, own in features.facts.items()}
+    layout = table.layout + ", decimal commas" * commas
+    named = "row numbers are ids" if id_name is None else f"ids {id_name!r}"
+    facts = {"table": f"{nodes.name}, {layout}: {named}"}
+    facts |= {} if read is None else {"edge list": read.how}
+    facts |= {kind: listed(own, 8) for kind, own in kinds.items()}
     if pair is not None:
-        facts["coordinates"] = _check_coordinates(table, features.X, pair)
-    source = {"id": id_name, "target": target, **options.roles, **names}
-    X = features.X.set_axis(pd.Index(ids, dtype=object), axis=0)
+        text = "latitude and longitude in degrees, great-circle distances"
+        if not coordinate_columns(pair, list(X))[1]:
+            are_doubtful = seem_degrees(X[list(pair)].to_numpy(dtype=float), pair)
+            doubt = ", although they look like degrees" if are_doubtful else ""
+            text = f"points of a plane{doubt}, distances in their units"
+        facts["coordinates"] = f"{' and '.join(pair)}: {text}"
+    source = {"node_id": id_name, "target": target, **options.roles}
+    source |= {} if read is None else read.names
+    X = X.set_axis(pd.Index(row_numbers(table) if ids is None else ids, dtype=object))
     return Problem(X, y, task, arguments, facts, source)
 
 
-def read_nodes(source: Source) -> Table:
-    """Read a table of nodes, which has a header and a row at least."""
-    table = read_table(source)
-    numbers = pd.to_numeric(pd.Series(table.names, dtype=object), errors="coerce")
-    if table.headless is not None and numbers.notna().all():
-        remedy = "Put a line with the names of the columns first."
-        raise ValueError(f"{source} has no header: its first line is {table.names}. {remedy}")
-    if not len(table.frame):
-        raise ValueError(f"{source} has a header but no rows: write a line for each node.")
-    return table
+def row_numbers(table: Table) -> Texts:
+    """Return the numbers of the rows as text."""
+    return np.arange(len(table.frame)).astype(str).astype(object)
 
 
-def read_edges(source: Source, nodes: Table, options: Options, more: Sequence[str] = ()) -> Edges:
+def read_edges(table: Table, nodes: Table, options: Options, more: Sequence[str] = ()) -> Edges:
     """Read edges between nodes; ``more`` are ids of others than those in the table."""
-    table = read_table(source)
-    fields_ = table.names[:2]
-    is_number = pd.to_numeric(pd.Series(table.names, dtype=object), errors="coerce").notna().all()
-    if table.headless is not None and not {one.lower() for one in fields_} & {
-        *FROM_NAMES,
-        *TO_NAMES,
-    }:
-        known = [set(nodes.texts(name)) for name in _id_candidates(nodes, options.node_id)]
-        if is_number or any(set(fields_) <= ids for ids in [*known, set(more)]):
+    first = table.names[:2]
+    if table.rows is not None and not {one.lower() for one in first} & {*FROM_NAMES, *TO_NAMES}:
+        known = [set(nodes.texts(name)) for name in _id_columns(nodes, options.node_id)[:2]]
+        are_ids = any(set(first) <= ids for ids in [*known, set(more)])
+        if are_ids or all(one.isdecimal() for one in first):
             table = table.without_header()
-    if len(table.names) < 2 or not len(table.frame):
-        remedy = "name two nodes for each, or leave it out and pass --coordinates."
-        raise ValueError(f"{source} lists no edges: {remedy}")
-    one = options.edge_from
-    if one is None:
-        named = named_like(table.names, FROM_NAMES) if options.edge_to is None else None
-        one = named or next(name for name in table.names if name != options.edge_to)
-    table.check(one, "--edge-from")
-    others = [name for name in table.names if name != one]
+    if len(table.names) < 2:
+        raise ValueError(f"{table.path} has one column: name two nodes for each edge.")
+    one = options.edge_from or named_like(table.names, FROM_NAMES) or table.names[0]
+    others = [name for name in table.names if name != table.check(one, "--edge-from")]
     other = table.check(options.edge_to or named_like(others, TO_NAMES) or others[0], "--edge-to")
     if one == other:
         raise ValueError(f"--edge-from and --edge-to must differ, both are {one!r}.")
-    ends = (table.texts(one).to_numpy(), table.texts(other).to_numpy())
-    for name, end in zip((one, other), ends, strict=True):
-        if where := table.where(end == ""):
-            raise ValueError(f"{where}: there is no node in column {name!r}.")
-    weight, is_distance = _weight_column(table, [n for n in others if n != other], options)
-    how = f"{source.path.name}, {table.layout}: from {one!r} to {other!r}, "
-    how += (
-        "all edges weigh 1"
-        if weight is None
-        else f"{'distances' if is_distance else 'weights'} {weight!r}"
-    )
-    weights = None
-    if weight is not None:
-        problem, weights = _weights(table, weight)
-        if problem is not None and not problem.startswith("all"):
-            raise ValueError(
-                f"{source}, column {weight!r}: {problem}. Correct it, or drop the edge."
-            )
-        weights = distance_weights(weights) if is_distance else weights
-    names = {"edge_from": one, "edge_to": other} if table.has_header else {}
-    names |= {"distance" if is_distance else "weight": weight or NO_WEIGHTS}
-    return Edges(table, ends, weights, how, names)
+    frame = pd.DataFrame({"source": table.texts(one), "target": table.texts(other)})
+    if where := table.where((frame == "").any(axis=1).to_numpy()):
+        raise ValueError(f"{where}: an edge has no node in column {one!r} or {other!r}.")
+    kind, weight, frame["weight"] = _weights(table, [n for n in others if n != other], options)
+    how = f"{table.path.name}, {table.layout}: from {one!r} to {other!r}, "
+    how += "all edges weigh 1" if weight == NO_WEIGHTS else f"{kind}s {weight!r}"
+    named = {"edge_from": one, "edge_to": other} if table.has_header else {}
+    return Edges(table, frame, how, {**named, kind: weight})
 
 
-def _weight_column(table: Table, others: list[str], options: Options) -> tuple[str | None, bool]:
-    """The column of weights or distances and whether it holds distances; says what was chosen."""
-    file = table.path.name
+def _weights(table: Table, others: list[str], options: Options) -> tuple[str, str, Any]:
+    """Whether there are weights or distances, the column of them, and the weights of edges."""
     if options.weight is not None and options.distance is not None:
         raise ValueError("--weight and --distance exclude each other: name one column.")
-    if options.weight == NO_WEIGHTS and NO_WEIGHTS not in others:
-        return None, False
-    if options.weight is not None:
-        if named_like([options.weight], DISTANCE_NAMES):
-            text = (
-                f"Column {options.weight!r} of {file} is used as weights: a large one is a strong"
-            )
-            note(f"{text} tie. --distance takes it as distances.")
-        return table.check(options.weight, "--weight"), False
-    if options.distance is not None:
-        return table.check(options.distance, "--distance"), True
-    usable = [name for name in others if _weights(table, name)[0] is None]
-    meant = named_like(others, WEIGHT_NAMES)
-    if meant is None and not named_like(usable, DISTANCE_NAMES):
-        meant = named_like(others, DISTANCE_NAMES)
-    if meant is not None and meant not in usable:
-        remedy = "Correct it, or ignore the column with --weight none: all edges weigh 1 then."
-        raise ValueError(f"{table.source}, column {meant!r}: {_weights(table, meant)[0]}. {remedy}")
-    if weight := named_like(usable, WEIGHT_NAMES):
-        note(f"Column {weight!r} of {file} is used as edge weights. --weight none ignores it.")
-        return weight, False
-    if distance := named_like(usable, DISTANCE_NAMES):
-        text = f"Column {distance!r} of {file} is used as distances d: edges weigh"
-        note(f"{text} 1 / (1 + d / median d). --weight none ignores it.")
-        return distance, True
-    if others:
-        offer = " --weight COLUMN takes one as edge weights, --distance COLUMN as distances."
-        note(
-            f"Columns of {file} that are not used: {listed([*map(repr, others)])}.{offer * bool(usable)}"
-        )
-    return None, False
-
-
-def _weights(table: Table, name: str) -> tuple[str | None, Array]:
-    """Why a column cannot be weights, None if it can: finite numbers from 0 up, not only 0."""
-    column = columns.understand(table.frame[name], table.delimiter == ";")
-    values = column.values if column.kind == "numbers" else pd.Series(np.nan, table.frame.index)
-    array = values.to_numpy(dtype=np.float64)
-    invalid = ~((array >= 0) & (array < np.inf))
-    if invalid.any():
+    kind = "weight" if options.distance is None else "distance"
+    name = options.weight or options.distance
+    file = table.path.name
+    if name is not None and (name != NO_WEIGHTS or name in others):
+        table.check(name, f"--{kind}")
+    elif name is None and (name := named_like(others, WEIGHT_NAMES)):
+        note(f"Column {name!r} of {file} is used as edge weights.")
+    elif name is None and (name := named_like(others, DISTANCE_NAMES)):
+        kind, rule = "distance", "edges weigh 1 / (1 + d / median d)"
+        note(f"Column {name!r} of {file} is used as distances d: {rule}.")
+    elif name is None and others:
+        unused = listed([repr(other) for other in others])
+        note(f"Columns of {file} that are not used: {unused}. See --weight, --distance.")
+    if name is None or (name == NO_WEIGHTS and name not in others):
+        return kind, NO_WEIGHTS, 1.0
+    texts = table.texts(name)
+    values = columns.as_numbers(texts, table.delimiter == ";")[0].to_numpy(np.float64)
+    invalid = ~((values >= 0) & (values < np.inf))
+    if invalid.any() or not values.any():
         row = int(invalid.argmax())
-        shown = repr(table.texts(name).iloc[row])
-        return f"line {table.line(row)} holds {shown}, not a number from 0 up", array
-    return (None if array.any() else "all its values are 0"), array
+        problem = f"line {table.line(row)} holds {texts.iloc[row]!r}, not a number from 0 up"
+        problem = problem if invalid.any() else "all its values are 0"
+        remedy = "Correct it, or ignore the column with --weight none: all edges weigh 1 then."
+        raise ValueError(f"{table.path}, column {name!r}: {problem}. {remedy}")
+    return kind, name, distance_weights(values) if kind == "distance" else values
 
 
-def _id_candidates(nodes: Table, chosen: str | None) -> list[str]:
-    """The column of ids that was named; else the column named like an id, and the first."""
-    if chosen == ROWS and ROWS not in nodes.names:
-        return []
+def _id_columns(nodes: Table, chosen: str | None) -> list[str]:
+    """The column of ids that was named; else all, the one named like an id before others."""
     if chosen is not None:
-        return [nodes.check(chosen, "--id")]
-    return list(
-        dict.fromkeys([named_like(nodes.names, ID_NAMES) or nodes.names[0], nodes.names[0]])
-    )
+        by_row = chosen == ROWS and ROWS not in nodes.names
+        return [] if by_row else [nodes.check(chosen, "--id")]
+    like = named_like(nodes.names, ID_NAMES)
+    return list(dict.fromkeys([*([] if like is None else [like]), *nodes.names]))
 
 
-def join(nodes: Table, edges: Edges, options: Options, more: Sequence[str] = ()) -> Joined:
-    """Return the ids of the rows, and the edges; positions beyond the rows are those of ``more``.
+def read_ids(
+    nodes: Table, edges: Edges | None, options: Options, more: Sequence[str] = ()
+) -> tuple[str | None, Texts]:
+    """Return the column of ids, None for row numbers, and the ids of the rows.
 
-    Ids are the column that was named, or the one named like an id, or the first, if the edges use
-    its values; else the row numbers from 0, if the edges hold such.
+    They are the column that was named, or the first that has most ends of edges, or row numbers
+    from 0 if the edges hold such. ``more`` are ids of nodes that are not in the table.
     """
-    candidates = _id_candidates(nodes, options.node_id)
-    named = pd.unique(np.concatenate(edges.ends))
-    wanted = pd.Series([one for one in named if one not in set(more)] or list(named), dtype=object)
-    id_name = candidates[0] if candidates else None
-    row_numbers = np.arange(len(nodes.frame)).astype(str).astype(object)
-    if options.node_id is None:
-        shares = {name: float(wanted.isin(nodes.texts(name)).mean()) for name in candidates}
-        id_name = max(candidates, key=lambda name: shares[name])
-        if shares[id_name] < 0.5:  # ends that it lacks are reported later
-            if more or not wanted.isin(row_numbers).all():
-                hint = "pass --id COLUMN"
-                for name in nodes.names:
-                    own = nodes.texts(name)
-                    if wanted.isin(own).all() and own.is_unique:
-                        hint = f"column {name!r} has them: pass --id {name!r}"
-                        break
-                raise ValueError(
-                    f"Which column of {nodes.source} holds the ids that {edges.table.path.name} "
-                    f"uses, such as {wanted[0]!r}? Not {candidates[0]!r}; {hint}."
-                )
-            id_name = None
+    names = _id_columns(nodes, options.node_id)
+    id_name = names[0] if names else None
+    if edges is None and options.node_id is None:
+        id_name = named_like(nodes.names, ID_NAMES)
+    elif edges is not None and options.node_id is None:
+        ends = pd.Series(pd.unique(edges.frame[["source", "target"]].to_numpy().ravel()))
+        ends = ends[~ends.isin(set(more))] if not ends.isin(set(more)).all() else ends
+        has_most = (name for name in names if ends.isin(nodes.texts(name)).mean() > columns.MOSTLY)
+        id_name = next(has_most, None)
+        if id_name is None and (more or not ends.isin(row_numbers(nodes)).all()):
+            problem = f"No column of {nodes.path} holds the ids that {edges.table.path.name} uses"
+            raise ValueError(f"{problem}, such as {ends.iloc[0]!r}: pass --id COLUMN.")
     if id_name is None:
-        note(f"{edges.table.path.name} holds row numbers of {nodes.path.name}, counted from 0.")
-    ids = row_numbers if id_name is None else unique_ids(nodes, id_name)
-    index = pd.Index([*ids, *more], dtype=object)
-    if not index.is_unique:
-        known = index[index.duplicated()][0]
-        raise ValueError(f"{nodes.source}: the model was fitted on node {known!r}: leave it out.")
-    source, target = (index.get_indexer(end) for end in edges.ends)
-    unknown = (source < 0) | (target < 0)
-    if unknown.any():
-        row = int(unknown.argmax())
-        example = edges.ends[0 if source[row] < 0 else 1][row]
-        if not options.skip_unknown:
-            place = "a row" if id_name is None else f"in column {id_name!r}"
-            raise ValueError(
-                f"{edges.table.where(unknown)}: node {example!r} is not {place} of "
-                f"{nodes.path.name} (so in {unknown.sum():,} of {unknown.size:,} edges). Add it, "
-                "choose another --id, or leave such edges out with --skip-unknown."
-            )
-        absent = f"{count(int(unknown.sum()), 'edge')} to nodes that are not in {nodes.path.name}"
-        note(f"Skipped {absent}, such as {example!r}.")
-    weights = None if edges.weights is None else edges.weights[~unknown]
-    return Joined(ids, id_name, source[~unknown], target[~unknown], weights)
-
-
-def unique_ids(nodes: Table, name: str) -> Texts:
-    """Return the ids of the rows, which must differ."""
-    nodes.check(name, "--id")
-    texts = nodes.texts(name)
+        if edges is not None:
+            note(f"{edges.table.path.name} holds row numbers of {nodes.path.name}, from 0.")
+        return None, row_numbers(nodes)
+    texts = nodes.texts(id_name)
     if where := nodes.where((texts == "").to_numpy()):
-        raise ValueError(f"{where}: column {name!r} is empty. Every row needs an id.")
-    ids: Texts = texts.to_numpy(dtype=object)
+        raise ValueError(f"{where}: column {id_name!r} is empty. Every row needs an id.")
     if texts.duplicated().any():
         value = texts[texts.duplicated()].iloc[0]
-        lines = [nodes.line(int(row)) for row in np.flatnonzero(ids == value)[:2]]
-        raise ValueError(
-            f"{nodes.source}: id {value!r} in column {name!r} stands in lines {lines[0]} and "
-            f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id. If "
-            f"several rows belong to a node: ebboost fit --groups {name!r}."
-        )
-    return ids
-
-
-def _groups(table: Table, edges: Path | None, options: Options) -> tuple[Texts, str, Any, Any]:
-    """The groups of the rows, and the graph of the groups if there are edges."""
-    assert options.groups is not None
-    groups = table.texts(options.groups)
-    if where := table.where((groups == "").to_numpy()):
-        raise ValueError(f"{where}: column {options.groups!r} is empty. Name the group.")
-    if edges is None:
-        return groups.to_numpy(dtype=object), "", {}, None
-    read = read_edges(Source(edges, options.edges_sql), table, options)
-    ids = pd.unique(np.concatenate([groups.to_numpy(dtype=object), *read.ends]))
-    source, target = (pd.Index(ids).get_indexer(end) for end in read.ends)
-    if not (np.append(source, target) < groups.nunique()).any():
-        raise ValueError(f"{edges} names no group of column {options.groups!r} of {table.source}.")
-    graph = Graph.from_edges(source, target, read.weights, ids.size)
-    return groups.to_numpy(dtype=object), read.how, read.names, Graph(graph.adjacency, ids)
-
-
-def _check_coordinates(table: Table, X: pd.DataFrame, names: tuple[str, str]) -> str:
-    """Return what coordinates are; raise an error with the line of a row without any."""
-    for name in names:
-        table.check(name, "--coordinates")
-        values = (
-            X[name] if name in X and X[name].dtype.kind in "biuf" else pd.Series(np.nan, X.index)
-        )
-        if where := table.where(values.isna().to_numpy()):
-            cell = table.texts(name).iloc[int(values.isna().to_numpy().argmax())]
-            got = repr(cell) if cell else "an empty cell"
-            problem = f"column {name!r} must be a number in every row, got {got}"
-            raise ValueError(f"{where}: {problem}. Every row needs coordinates.")
-    positions, by_degrees = coordinate_columns(names, list(X))
-    points = X.iloc[:, list(positions)].to_numpy(dtype=float)
-    both = " and ".join(names)
-    if not by_degrees:
-        doubt = ", although they look like degrees" if seem_degrees(points, names) else ""
-        return f"{both}: points of a plane{doubt}, distances in their units"
-    if (row := first_outside(points)) is not None:
-        problem = "latitude and longitude must be degrees. Rename the columns if they are not"
-        raise ValueError(f"{table.source}, line {table.line(row)}: {problem}.")
-    return f"{both}: latitude and longitude in degrees, great-circle distances"
+        lines = [nodes.line(int(row)) for row in np.flatnonzero(texts == value)[:2]]
+        problem = f"id {value!r} in column {id_name!r} stands in lines {lines[0]} and {lines[1]}"
+        remedy = f"Name another --id or, if several rows share a node, --groups {id_name!r}."
+        raise ValueError(f"{nodes.path}: {problem}: ids must differ. {remedy}")
+    return id_name, texts.to_numpy(dtype=object)
 
 
 def named_like(names: Sequence[str], usual: Sequence[str]) -> str | None:

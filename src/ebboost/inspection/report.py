@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ebboost._common import BoolArray, IntArray, TableLike
 from ebboost.data.checks import node_positions
+from ebboost.files.archive import replace_file
 from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.audit import Finding, graph_findings, table_findings
 from ebboost.inspection.diagnostics import NO_LABELS, TITLES, Context, Held
@@ -86,9 +87,6 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
-    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -103,8 +101,7 @@ def write_report(
     values["style"] = Html(_template("page.css"))
     filled = {name: markup(value) for name, value in values.items()}
     page = Template(_template("page.html")).substitute(filled)
-    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.write(page)
+    replace_file(os.fspath(path), page.encode("utf-8", "backslashreplace"))
 
 
 def _template(name: str) -> str:
