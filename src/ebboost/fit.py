@@ -209,9 +209,8 @@ def announce(
     watchers: Sequence[Callback], data: Data, run: Run, number: int, n_members: int
 ) -> None:
     """Say what a member has reached."""
-    labels, loss = data.folds.first(len(run.models)).unseen, data.output.loss
-    error = ""
-    if run.models and labels.size:
+    error, loss = "", data.output.loss
+    if run.models and (labels := data.folds.first(len(run.models)).unseen).size:
         mean = labels.mean(0.5 * loss.deviance(run.unseen, labels.target))
         error = f"{metric_of(loss)} {in_metric(loss, mean):.4g}, "
     for one in watchers:
