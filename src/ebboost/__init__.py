@@ -8,6 +8,8 @@
 """
 
 import logging
+from importlib import import_module
+from typing import Any
 
 from ebboost import _ctrl_c, datasets  # noqa: F401 - before what takes long
 from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
@@ -42,7 +44,14 @@ logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "Huber", "Intervals", "Laplacian", "LatentField", "Learner"]
-__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "ModelFileError", "NegativeBinomial", "NeighborFeatures"]
+__all__ += ["LightGBM", "LogLoss", "Loss", "Model", "ModelFileError", "NegativeBinomial"]
+__all__ += ["NeighborFeatures"]
 __all__ += ["Operator", "Poisson", "PredictionSets", "ProgressBar", "Quantile", "RandomNetwork"]
 __all__ += ["RoundInfo", "Smoother", "Softmax", "SpectralFeatures", "SquaredError", "Tweedie"]
 __all__ += ["GraphCheck", "check_graph", "datasets", "load", "plot", "write_report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "paper":  # imported when it is used
+        return import_module("ebboost.paper")
+    raise AttributeError(f"module 'ebboost' has no attribute {name!r}")

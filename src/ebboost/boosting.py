@@ -112,6 +112,7 @@ class Objective:
         self.node_of_row = node_of_row
         self.offset = offset
         self.n_outputs = labels.target.shape[1]
+        self.is_quadratic = loss.constant_curvature
         own_offset = None if offset is None else offset[labels.rows]
         self.init_score = loss.initial(labels.target, self.labels.weight, own_offset)
         self._solver: Solver | None = None
@@ -230,19 +231,21 @@ class Objective:
     def curvature(self, point: Point) -> Array:
         """Return d, of shape (n, 1) or (n, c), such that diag(d) majorises the Hessian by f.
 
-        For P without negative entries PᵀHP ≼ diag(PᵀHP·1). Where labels are few this is far less
-        than the constant ‖P‖² h_max, which is used otherwise. With P = I the fit is plain boosting
+        For P without negative entries PᵀHP ≼ diag(PᵀHP·1), and any M that bounds |P| may stand in
+        for P. Where labels are few this is far less than the constant ‖P‖² h_max, which is used
+        otherwise. With P = I the fit is plain boosting
         on the labelled rows: a row out of reach of every label has no influence on a tree.
         """
         own = self.loss_curvature(point)
-        if not self.operator.nonnegative:
+        bound = self.operator.magnitude
+        if bound is None:
             largest = self.operator.norm_bound**2 * float(own.max())
             return np.full((self.n_rows, 1), largest)
         if self._row_sums is None:
-            self._row_sums = self.operator.apply(np.ones((self.n_rows, 1)))[self.labels.rows]
+            self._row_sums = bound.apply(np.ones((self.n_rows, 1)))[self.labels.rows]
         on_rows = np.zeros((self.n_rows, own.shape[1]))
         on_rows[self.labels.rows] = own * self._row_sums
-        return np.maximum(self.operator.adjoint(on_rows), 0.0)
+        return np.maximum(bound.adjoint(on_rows), 0.0)
 
     def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
         """Return a gradient and a curvature in the units in which trees are grown."""
@@ -272,19 +275,23 @@ class Objective:
 
         Where the curvature of the loss is no bound, the step is at most a Newton step.
         """
-        gradient = self.loss_gradient(point)
-        curvature = self.loss_curvature(point)
-        own = direction.smoothed[self.labels.rows]
-        slope = float((gradient * own).sum())
-        bend = float((curvature * own * own).sum())
-        with_field = bend
-        if direction.response is not None and self.posterior is not None:
-            answer = direction.response[self.posterior.nodes]
-            with_field = float((curvature * own * (own + answer)).sum())
+        slope, bend, with_field = self.parabola(point, direction)
         step = -slope / with_field if with_field > 0.0 else 0.0
         if self.loss.majorised or with_field <= 0.0:
             return step
         return min(step, self.score_unit * bend / with_field)
+
+    def parabola(self, point: Point, direction: Direction) -> tuple[float, float, float]:
+        """Return the slope and the curvature along a direction, without and with the field."""
+        gradient = self.loss_gradient(point)
+        curvature = self.loss_curvature(point)
+        own = direction.smoothed[self.labels.rows]
+        slope = float((gradient * own).sum())
+        bend = with_field = float((curvature * own * own).sum())
+        if direction.response is not None and self.posterior is not None:
+            answer = direction.response[self.posterior.nodes]
+            with_field = float((curvature * own * (own + answer)).sum())
+        return slope, bend, with_field
 
     def move(self, point: Point, direction: Direction, step: float) -> Point:
         """Return the point after a step, with one tree more."""
@@ -303,7 +310,7 @@ class Objective:
     def line_search(self, point: Point, direction: Direction, step: float) -> tuple[Point, float]:
         """Return the point after a step, halved until the objective does not rise."""
         moved = self.move(point, direction, step)
-        if self.loss.constant_curvature:  # the parabola is the objective
+        if self.is_quadratic:  # the parabola is the objective
             return moved, step
         before = self.value(point)
         for _ in range(MAX_HALVINGS):
@@ -325,8 +332,8 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
         is_finite &= float(result.min()) >= 0.0
-        if result.ndim < 2:
-            result = np.broadcast_to(result, (len(scores), 1))
+        if result.ndim < 2 and result.size == 1:
+            result = np.full((len(scores), 1), result.item())
     shape = scores.shape[:1] if method == "value" else scores.shape
     allowed = [shape, (shape[0], 1), (1, shape[-1])] if method == "curvature" else [shape]
     if result.shape not in allowed:

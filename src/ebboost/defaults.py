@@ -7,7 +7,7 @@ learner      trees of LightGBM, or a network of random units
 field        none, the default strengths, or those estimated from the first row
 propagates   whether scores are propagated over the edges
 neighbors    columns with statistics of the neighbours' columns
-spectral     how many columns of the graph's spectral embedding
+spectral     whether there are columns of the graph's spectral embedding
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Member:
     field: str = ""  # "default" or "estimated"
     propagates: bool = False
     neighbors: bool = False
-    spectral: int = 0
+    spectral: bool = False
 
     @property
     def uses_graph(self) -> bool:
@@ -34,11 +34,11 @@ class Member:
 
 PORTFOLIO = (
     Member("trees + default field", field="default"),
-    Member("trees + field", field="estimated"),
     Member("trees + field + neighbours", field="estimated", neighbors=True),
-    Member("propagated trees + neighbours + spectral", propagates=True, neighbors=True, spectral=32),
+    Member("propagated trees + field + neighbours", "trees", "estimated", True, True),
+    Member("propagated trees + neighbours", propagates=True, neighbors=True),
     Member("network + field", "network", "estimated"),
-    Member("network + field + neighbours + spectral", "network", "estimated", False, True, 64),
+    Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),
     Member("trees"),
     Member("network", "network"),
 )
@@ -65,7 +65,7 @@ UNITS = (64, 128)  # of a network, with few labels and with many
 # λ and steps of the propagation of numbers and of classes.
 PROPAGATION = (1.0, 2)
 CLASS_PROPAGATION = (2.0, 5)
-SPECTRAL_COLUMNS = 64  # of which a row has all or half
+SPECTRAL_COLUMNS = 64
 SPECTRAL_UP_TO = 200_000  # nodes
 # Singular vectors in place of a sparse table of more than twice as many columns.
 DIRECTIONS = 128
@@ -75,8 +75,11 @@ POISSON_FROM = 0.25
 # Folds by number of labels.
 FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
-# With time: blocks of the latest labels that are predicted from those before, and their share.
+# With time: blocks of the latest labels that are predicted from those before, and their share; models
+# of a member that are trained on all labels then; least share of labels that forecasts are made from.
 BLOCKS_IN_TIME = (4, 0.2)
+MODELS_IN_TIME = 2
+SHARE_BEFORE_FORECAST = 0.3
 # Share held out for one model; fewest labels for folds, and rounds with fewer.
 HELD_OUT_SHARE = 0.1
 FEWEST_LABELS = 10

@@ -115,6 +115,7 @@ class BaseEBBS(BaseEstimator):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
     _classes: ClassVar[bool] = False
+    _fit: ClassVar[Callable[..., Model]] = staticmethod(fit)
     _model: ClassVar[Model | None] = None
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -270,7 +271,7 @@ class BaseEBBS(BaseEstimator):
         (34,)
         """
         self._validate_params()
-        self._model = fit(
+        self._model = self._fit(
             self,
             X,
             y,

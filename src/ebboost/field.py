@@ -286,6 +286,8 @@ def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray 
     solver = posterior.solver(curvature)
     n_nodes = posterior.prior.n_nodes
     wanted = np.arange(n_nodes) if nodes is None else nodes
+    if not wanted.size:
+        return np.zeros(0)
     if wanted.size <= DRAWS[0] or n_nodes <= SMALL:
         unit = np.zeros((n_nodes, wanted.size))
         unit[wanted, np.arange(wanted.size)] = 1.0

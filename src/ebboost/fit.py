@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
 from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
-from ebboost.boosting import Objective, boost
+from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
@@ -35,13 +36,12 @@ from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, dense_if_narrow
-from ebboost.data.spectral import leading_vectors
 from ebboost.data.table import Table
 from ebboost.defaults import PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
-from ebboost.intervals import estimate_spread
+from ebboost.intervals import Forecast, estimate_spread
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
@@ -73,6 +73,7 @@ class Data:
     places: Places | None = None
     coordinates: Coordinates | None = None
     offset: Array | None = None
+    times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
     geometry: Any = None  # of a GeoDataFrame
     #: What members share: columns, bins, spectral vectors, posteriors, by what they depend on.
@@ -102,6 +103,8 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    objective: Callable[..., Objective] = Objective
+    boost: Callable[..., Boosted] = boost
 
     @property
     def key(self) -> Hashable:
@@ -280,17 +283,23 @@ def read(
         places = Places.of_rows(graph)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    output = output.fitted(labels, column)
+    own_offset = None if column is None else column[rows]
+    start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
+    for method in ("value", "gradient", "curvature"):  # of losses that users write
+        checked_loss(output.loss, method, start, labels)
     return Data(
         settings=settings,
         reader=reader,
         table=table,
         feature_names=_get_feature_names(X),
-        output=output.fitted(labels, column),
+        output=output,
         folds=folds,
         seed=seed,
         places=places,
         coordinates=points,
         offset=column,
+        times=times,
         row_labels=order.index,
         geometry=geometry,
     )
@@ -338,14 +347,14 @@ def draw_folds(
         labels.size < defaults.FEWEST_LABELS and evaluation is None and count == "auto"
     ):
         return Folds(labels, (every,), (every[:0],), evaluation)
-    if times is not None and evaluation is None and count != 1:
-        n_blocks, share = defaults.BLOCKS_IN_TIME
+    if times is not None:
+        n_blocks, share = (1, defaults.HELD_OUT_SHARE) if count == 1 else defaults.BLOCKS_IN_TIME
         folds = split_in_time(labels, times[labels.rows], n_blocks, share)
         if not folds.n_models:
             raise ValueError(
                 "time is the same for all labels: pass times that differ, or leave time out."
             )
-        return folds
+        return replace(folds, evaluation=evaluation)
     if count == "auto":
         count = defaults.n_folds(labels.size) if labels.size >= defaults.FEWEST_LABELS else 1
     if count > 1:
@@ -368,15 +377,16 @@ def portfolio(data: Data) -> list[Member]:
         members = [member for member in members if not member.uses_graph]
     else:
         if graph.n_edges == 0:
-            members = [replace(member, propagates=False, spectral=0) for member in members]
+            members = [replace(member, propagates=False, spectral=False) for member in members]
         if graph.n_nodes > defaults.SPECTRAL_UP_TO:
-            members = [replace(member, spectral=0) for member in members]
+            members = [replace(member, spectral=False) for member in members]
         if data.labels.size >= defaults.MANY_LABELS_FROM:  # of no use but for the gain
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
-    if data.folds.validation(0) is None or data.folds.n_models == 1:
-        return members[:1] if graph is None else members[1:2]
+    if data.folds.n_models == 1:
+        is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
+        return members[1:2] if is_estimated else members[:1]
     return members
 
 
@@ -410,17 +420,19 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     own = "vectors" if is_wide else "all"
     spectral = member.spectral
     if is_wide and not is_network and member.neighbors and field is not None:
-        own, spectral = "none", defaults.SPECTRAL_COLUMNS
+        own, spectral = "none", True
     features = FeatureMap(
         neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
         smoothing=chosen("feature_smoothing", None),
         spectral=chosen(
-            "spectral_features", SpectralFeatures(spectral) if spectral else None
+            "spectral_features", SpectralFeatures(defaults.SPECTRAL_COLUMNS) if spectral else None
         ),
         own=own,
         rotation=None if data.coordinates is None else data.coordinates.rotation,
         n_directions=defaults.DIRECTIONS,
     )
+    if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
+        features = replace(features, own="vectors")
     if data.places is None:
         smoothing = field = None
         features = replace(features, neighbors=None, smoothing=None, spectral=None)
@@ -499,10 +511,9 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
     given = features
     if features.spectral is not None and data.places is not None:
         graph, spectral = data.places.graph, features.spectral
-        count = max(spectral.n_components, defaults.SPECTRAL_COLUMNS)
-        most = SpectralFeatures(count, spectral.random_state)
-        every = data.share(("vectors", repr(most)), lambda: most.vectors(graph, data.seed))
-        given = replace(features, vectors=leading_vectors(every, spectral.n_components))
+        key = ("vectors", repr(spectral))
+        vectors = data.share(key, lambda: spectral.vectors(graph, data.seed))
+        given = replace(features, vectors=vectors)
     learned = given.learn(data.table, data.places, data.seed)
     data.shared["features", repr(features)] = learned
     return learned, learned.transform(data.table, data.places)
@@ -522,7 +533,7 @@ def first_run(
     folds = data.folds.first(len(run.models))
     labels = folds.unseen
     if labels.size < defaults.FEWEST_LABELS:
-        return data, None, runs
+        return data, default_field(data, data.output.loss), runs
     loss = data.output.loss
     if not data.output.is_classifier:
         loss = regression_loss(data.settings.loss)  # with parameters that the user left open
@@ -547,16 +558,15 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     n_jobs = 1 if is_small else min(most, 1 + table.values.size // ENTRIES_OF_THREAD)
 
     def bin_table() -> Binned:
-        own = table if rows.size == table.n_rows else table.subset(rows)
-        device = data.settings.device
-        return parts.learner.bin(own, n_outputs=n_outputs, n_jobs=n_jobs, device=device)
+        where = {"n_jobs": n_jobs, "device": data.settings.device}
+        return parts.learner.bin(table, rows, n_outputs=n_outputs, **where)
 
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
 
     def train(fold: int) -> FoldModel | None:
-        if limit.is_reached:
-            return None
+        if limit.interrupted or (fold > 0 and limit.is_reached):
+            return None  # with max_seconds there is a model of one round at least
         return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
 
     blas = threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
@@ -576,6 +586,42 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     seconds = time.perf_counter() - start
     logger.info("%s: %d models in %.2f s", parts.member.name, len(models), seconds)
     return Run(parts, table, rows, tuple(models), seconds)
+
+
+def train_again(run: Run, data: Data, folds: Folds, limit: Limit) -> Run:
+    """Train a member on other folds for as many rounds."""
+    settings = copy(data.settings)
+    rounds = [model.n_rounds for model in run.models]
+    settings.n_estimators = max(round(float(np.mean(rounds))), 1)
+    settings.early_stopping = False
+    data = replace(data, folds=folds, settings=settings, shared={})
+    again = cross_fit(run.parts, data, (), limit)
+    return again if len(again.models) == folds.n_models else run
+
+
+def forecasts(
+    data: Data, runs: Sequence[Run], weights: Array, intercept: Array, limit: Limit
+) -> Forecast | None:
+    """Predict labels as far ahead as the rows that are later than all labels, from those before."""
+    labels, times = data.labels, data.times
+    assert times is not None
+    own = times[labels.rows]
+    later = np.flatnonzero(times > own.max())
+    if not later.size:
+        return None
+    earliest = float(np.quantile(own, defaults.SHARE_BEFORE_FORECAST))
+    is_known = own < max(float(2.0 * own.max() - times.max()), earliest)
+    if is_known.all() or not is_known.any():
+        return None
+    parts = (np.flatnonzero(is_known), np.flatnonzero(~is_known))
+    folds = Folds(labels, parts[:1], parts[1:], in_time=True)
+    again = [train_again(run, data, folds, limit) for run in runs]
+    if any(run is old for run, old in zip(again, runs, strict=True)):
+        return None
+    held = labels.subset(parts[1])
+    offset = None if data.offset is None else data.offset[held.rows]
+    raw = weighted_sum(weights, intercept, np.array([run.unseen for run in again]), offset)
+    return Forecast(labels.subset(parts[0]), held, raw, later)
 
 
 def needed_rows(parts: Parts, data: Data) -> tuple[IntArray, Operator]:
@@ -626,7 +672,9 @@ def train_fold(
 
     own, held = within(known), within(validation)
     assert own is not None
-    objective = Objective(
+    if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
+        own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
+    objective = parts.objective(
         parts.loss,
         own,
         operator,
@@ -645,7 +693,7 @@ def train_fold(
     elif settings.early_stopping:  # too few labels to hold some out
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
     grower = binned.grower(data.seed % 1_000_003 + fold)
-    boosted = boost(
+    boosted = parts.boost(
         objective,
         grower,
         n_rounds=n_rounds,
@@ -701,6 +749,10 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         triangle = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
+    mean = np.zeros(n_members)
+    if has_intercept:  # of members less their means, or both would be weighed against each other
+        mean = own[:, :, 0] @ weight
+        own = own - mean[:, None, None]
     scale = max(float(np.abs(own).mean()), 1e-300)
 
     def value(parameters: Array) -> tuple[float, Array]:
@@ -712,12 +764,16 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
         gradient = np.einsum("kmc,mc->k", own, slope)
         return total, np.append(gradient, np.full(has_intercept, scale * slope.sum()))
 
-    start = np.append(np.full(n_members, 1.0 / n_members), np.zeros(has_intercept))
+    weights = np.full(n_members, 1.0 / n_members)
+    start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    options = {"ftol": 1e-12, "gtol": 1e-9}
+    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = found.x if found.fun < value(start)[0] else start
-    intercept = scale * best[n_members:] if has_intercept else np.zeros(own.shape[2])
-    return best[:n_members], intercept
+    weights = best[:n_members]
+    if has_intercept:
+        return weights, scale * best[n_members:] - weights @ mean
+    return weights, np.zeros(own.shape[2])
 
 
 def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | None) -> Array:
@@ -763,7 +819,16 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         without = nested(raw[plain], folds, loss, offset)
         gain = Gain.of(loss, labels, without, together)
     kept = [k for k in range(len(runs)) if weights[k] > 0.0]
-    components = tuple(component(data, runs[k], float(weights[k])) for k in kept)
+    final = [runs[k] for k in kept]
+    forecast = None
+    if folds.in_time:  # models of blocks lack the latest labels
+        every = np.arange(data.labels.size)
+        count = min(defaults.MODELS_IN_TIME, folds.n_models)
+        all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
+        final = [train_again(run, data, all_labels, limit) for run in final]
+        forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
+    pairs = zip(final, weights[kept], strict=True)
+    components = tuple(component(data, run, float(weight)) for run, weight in pairs)
     table = [selection_row(run, own, float(weight), labels, loss) for run, own, weight in zip(runs, raw, weights, strict=True)]
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
@@ -783,7 +848,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
-    return replace(model, spread=estimate_spread(model, folds))
+    return replace(model, spread=estimate_spread(model, folds, forecast))
 
 
 def selection_row(

@@ -7,12 +7,12 @@ levels that contain as many of those labels as wanted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from ebboost._common import Array, IntArray, check_number
@@ -70,6 +70,16 @@ class PredictionSets(NamedTuple):
     contains: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """Labels predicted from earlier ones, and the rows that are later than all labels."""
+
+    known: Labels
+    labels: Labels
+    raw: Array
+    later: IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class Spread:
     """What a model knows about its errors; made in ``fit``."""
@@ -81,27 +91,29 @@ class Spread:
     scale: Array  # s of the fitted rows
     scores: Array  # normal scores of the unseen labels, of shape (m,)
     deviation: Array  # standard deviations there
+    #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
+    later: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    later_scores: Array = field(default_factory=lambda: np.zeros(0))
     trees: Ensemble | None = field(default=None, repr=False)  # of log s
 
 
-def estimate_spread(model: Model, folds: Folds) -> Spread | None:
+def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None) -> Spread | None:
     """Return the spread of a model of numbers; None where every label was trained on."""
     unseen, loss = model.unseen, model.output.loss
     if model.output.is_classifier or not unseen.rows.size:
         return None
+    if loss.log_link:
+        unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
     own_field = field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
     if own_field is not None and model.places is not None:
         variance = field_variance(model, own_field, model.labels)
-        node = model.places.node_of_row[unseen.rows]
-        sizes = [one.size for one in folds.held_out]
-        ends = np.cumsum(sizes)
-        for number, (stop, size) in enumerate(zip(ends, sizes, strict=True)):
-            own = slice(stop - size, stop)
+        held = variance[model.places.node_of_row[unseen.rows]]  # of eval_set
+        ends = np.cumsum([one.size for one in folds.held_out])
+        for number, own in enumerate(np.split(np.arange(ends[-1]), ends[:-1])):
             known = folds.labels.subset(folds.training[number])
-            held[own] = field_variance(model, own_field, known, node[own])
-        held[ends[-1] :] = variance[node[ends[-1] :]]
+            held[own] = field_variance(model, own_field, known, unseen.rows[own])
     labels = Labels(unseen.rows, unseen.target, unseen.weight)
     dispersion = dispersion_of(loss, unseen.raw, labels, held)
     expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
@@ -118,14 +130,25 @@ def estimate_spread(model: Model, folds: Folds) -> Spread | None:
             every = variance[model.places.node_of_row]
         scale = scales(trees, scale_columns(table, model.raw, every))
     deviation = expected * held_scale
-    standardised = residual / deviation
-    spread = float(np.sqrt(np.mean(standardised**2))) or 1.0
-    df = degrees_of_freedom(standardised / spread) if not loss.log_link else DEGREES[1]
-    deviation = deviation * spread
+    root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
+    df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
+    deviation = root * deviation
     distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    phi = dispersion * spread**2
-    return Spread(phi, own_field, df, variance / 1.0, scale, scores, deviation, trees)
+    parts = (own_field, df, variance, scale, scores, deviation)
+    spread = Spread(dispersion * root**2, *parts, trees=trees)
+    if forecast is None:
+        return spread
+    target = forecast.labels
+    ahead = np.zeros(target.size)
+    if own_field is not None:
+        ahead = field_variance(model, own_field, forecast.known, target.rows)
+    deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead))
+    if trees is not None and table is not None:
+        deviation *= scales(trees, scale_columns(table.subset(target.rows), forecast.raw, ahead))
+    distribution = distribution_with(loss, forecast.raw, deviation, df)
+    later_scores = normal_scores(distribution, target.target[:, 0])
+    return replace(spread, later=forecast.later, later_scores=later_scores)
 
 
 def field_of(model: Model) -> LatentField | None:
@@ -142,10 +165,14 @@ def field_of(model: Model) -> LatentField | None:
 
 
 def field_variance(
-    model: Model, own: LatentField, labels: Labels, nodes: IntArray | None = None
+    model: Model, own: LatentField, labels: Labels, rows: IntArray | None = None
 ) -> Array:
-    """Return the posterior variance of the field in units of φ, given labels of fitted rows."""
+    """Return the posterior variance of the field in units of φ, given labels of fitted rows.
+
+    On all nodes, or at those of some rows.
+    """
     assert model.places is not None
+    nodes = None if rows is None else model.places.node_of_row[rows]
     posterior = Posterior(own.prior(model.places.graph), model.places.node_of_row[labels.rows])
     loss, known = model.output.loss, labels.relative()
     curvature = loss.curvature(model.raw[labels.rows], labels.target)
@@ -292,12 +319,15 @@ class ZeroOrGamma:
 
 
 def normal_scores(distribution: Any, y: Array) -> Array:
-    """Return labels as normal scores of their distributions: of counts, in the middle of a step."""
-    below, above = distribution.cdf(y), distribution.sf(y)
-    is_step = below + above < 1.0 - 1e-9
-    middle = np.where(is_step, below, below)
+    """Return labels as normal scores of their distributions: of counts, in the middle of a step.
+
+    Intervals between scores then contain a label if its score is between them.
+    """
+    before = np.nextafter(y, -np.inf)
+    below = 0.5 * (distribution.cdf(y) + distribution.cdf(before))
+    above = 0.5 * (distribution.sf(y) + distribution.sf(before))
     with np.errstate(divide="ignore"):
-        scores = np.where(middle < 0.5, ndtri(middle), -ndtri(above))
+        scores = np.where(below < 0.5, ndtri(below), -ndtri(above))
     return scores.clip(-MAX_SCORE, MAX_SCORE)
 
 
@@ -344,7 +374,8 @@ def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array
     posterior = Posterior(spread.field.prior(graph), known[known >= 0])
     heights = model.output.loss.curvature(model.raw[labels.rows], labels.target)
     heights = np.broadcast_to(heights, labels.target.shape)[:, :1]
-    return posterior_variances(posterior, labels.weight[:, None] * heights, None)
+    weight = labels.weight / model.labels.weight.mean()
+    return posterior_variances(posterior, weight[:, None] * heights, None)
 
 
 def distribution_of(model: Model, predictions: Predictions) -> Any:
@@ -366,10 +397,15 @@ def with_intervals(model: Model, predictions: Predictions, level: float) -> Inte
     spread = spread_of(model)
     distribution = distribution_of(model, predictions)
     tail = 0.5 * (1.0 + level)
-    lower = ndtr(-conformal_quantile(-spread.scores, tail))
-    upper = ndtr(conformal_quantile(spread.scores, tail))
-    prediction = model.output.decode(predictions.raw)
-    return Intervals(prediction, distribution.ppf(lower), distribution.ppf(upper))
+    ends = np.empty((2, len(predictions.raw)))
+    ends[0] = -conformal_quantile(-spread.scores, tail)
+    ends[1] = conformal_quantile(spread.scores, tail)
+    if spread.later.size and predictions.position is not None:
+        is_later = np.isin(predictions.position, spread.later)
+        ends[0, is_later] = -conformal_quantile(-spread.later_scores, tail)
+        ends[1, is_later] = conformal_quantile(spread.later_scores, tail)
+    lower, upper = (distribution.ppf(level) for level in ndtr(np.sort(ends, axis=0)))
+    return Intervals(model.output.decode(predictions.raw), lower, upper)
 
 
 def half_widths(model: Model, level: float) -> tuple[Array, str]:

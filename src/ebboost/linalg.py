@@ -16,8 +16,6 @@ from ebboost.threads import allowed_threads, workers
 
 # Rows of a sweep from which on threads divide them, and entries that make up for starting one.
 ENTRIES_OF_THREAD = 500_000
-# Largest to smallest eigenvalue. Double precision has 16 digits; 2 are left for the answer.
-MAX_CONDITION = 1e14
 MAX_ITERATIONS = 10_000
 # Matrices up to this size are factorised, and larger ones up to the last if they fill in little:
 # if no ring around a node has more than so many times √n nodes. For one system alone a factor is
@@ -149,7 +147,13 @@ class Solver:
         self._factor = None
         is_worth_it = not once or len(self.diagonal) <= SMALL_ONCE
         if structure.is_factorised and is_worth_it and self._near is None:
-            self._factor = qdldl.Solver(structure.upper_triangle(data), upper=True)
+            try:
+                self._factor = qdldl.Solver(structure.upper_triangle(data), upper=True)
+            except RuntimeError:
+                raise ValueError(
+                    "a system to solve is not positive definite in double precision: edge weights "
+                    "or strengths are too far apart. Rescale the weights, or use normalized=True."
+                ) from None
 
     @property
     def is_direct(self) -> bool:
@@ -179,6 +183,8 @@ class Solver:
 def _by_columns(solve: Callable[[Array], Array], right: Array) -> Array:
     if right.ndim == 1:
         return solve(np.ascontiguousarray(right))
+    if not right.shape[1]:
+        return right.copy()
     return np.column_stack([solve(np.ascontiguousarray(column)) for column in right.T])
 
 

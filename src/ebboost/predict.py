@@ -148,6 +148,7 @@ def locate(
             )
         return Rows()
     X, points = with_coordinates(model, X, attach)
+    attach = attach if model.coordinates is None else None  # points by now
     table = read_table(model, X)
     n_rows = table.n_rows
     column = offset_of(model, offset, exposure, n_rows)

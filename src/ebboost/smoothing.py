@@ -44,6 +44,11 @@ class Operator(ABC):
         """Return Pᵀ gradient; P is symmetric unless a subclass overrides this."""
         return self.apply(gradient)
 
+    @property
+    def magnitude(self) -> "Operator | None":
+        """A map without negative entries that bounds those of P in size, None if none is known."""
+        return self if self.nonnegative else None
+
     def around(self, rows: IntArray) -> "tuple[IntArray, Operator] | None":
         """Return the rows whose scores matter at some rows, and P on these; None if all do."""
         return None

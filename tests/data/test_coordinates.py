@@ -9,6 +9,8 @@ from scipy import sparse
 from sklearn.model_selection import cross_val_score
 
 import ebboost as eb
+from ebboost.data.coordinates import seem_degrees
+from tests.strategies import fixed
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -22,8 +24,7 @@ NEW = slice(200, N)
 
 
 def regressor(**options):
-    parts = {"smoothing": None, "labels": "field", "neighbor_features": None}
-    return eb.EBBSRegressor(20, random_state=0, n_jobs=1, **parts | options)
+    return fixed(**{"labels": "field"} | options)
 
 
 def weights(points, metric="euclidean"):
@@ -45,7 +46,6 @@ def test_an_array_of_points_is_appended_to_the_table(kind):
     model = regressor(labels="none").fit(X, Y, coordinates=POINTS)
     named = regressor(labels="none").fit(PLANE, Y, coordinates=["east", "north"])
     np.testing.assert_allclose(model.predict(), named.predict())
-    np.testing.assert_array_equal(model.predict(X, coordinates=POINTS), model.predict())
     np.testing.assert_array_equal(model.predict(X), model.predict())
 
 
@@ -59,33 +59,45 @@ def test_columns_of_latitude_and_longitude_are_degrees_in_either_order():
 
 @pytest.mark.parametrize("features", [None, eb.NeighborFeatures()])
 @pytest.mark.parametrize("by_name", [True, False])
-def test_new_rows_need_only_their_coordinates(by_name, features, tmp_path):
+def test_new_rows_need_only_their_coordinates(by_name, features):
     X = PLANE if by_name else PLANE[["noise"]]
-    options = {} if by_name else {"coordinates": POINTS[NEW]}
     model = regressor(neighbor_features=features)
     model.fit(X[OLD], Y[OLD], coordinates=["east", "north"] if by_name else POINTS[OLD])
+    options = {} if by_name else {"attach": POINTS[NEW]}
     predicted = model.predict(X[NEW], **options)
     assert np.corrcoef(predicted, Y[NEW])[0, 1] > 0.9
+    # The edges of new rows, written down once more.
     old = model.graph_.adjacency.toarray()
-    length = np.linalg.norm(POINTS[:, None] - POINTS[OLD][None], axis=2)[OLD][np.triu(old > 0)]
-    nearest = np.argsort(np.linalg.norm(POINTS[NEW][:, None] - POINTS, axis=2), axis=1)[:, 1:9]
-    joined = np.zeros((N, N))
-    joined[OLD, OLD] = old
-    for row, others in zip(range(200, N), nearest, strict=True):
-        d = np.linalg.norm(POINTS[row] - POINTS[others], axis=1)
-        joined[row, others] = joined[others, row] = 1 / (1 + d / np.median(length))
-    by_hand = model.predict(X[NEW], attach=eb.Graph.from_scipy(joined), **options)
-    np.testing.assert_allclose(predicted, by_hand, rtol=1e-9)
-    model.save(tmp_path / "m.ebb", table=True)
-    np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(X[NEW], **options), predicted)
+    apart = np.linalg.norm(POINTS[:, None] - POINTS[None, OLD], axis=2)
+    unit = np.median(apart[OLD][np.triu(old > 0)])
+    nearest = np.argsort(apart[NEW], axis=1)[:, :8]
+    weight = 1 / (1 + np.take_along_axis(apart[NEW], nearest, axis=1) / unit)
+    by_hand = fixed(neighbor_features=features, labels="field")
+    by_hand.fit(PLANE[OLD], Y[OLD], graph=model.graph_)
+    attach = (np.repeat(np.arange(40), 8), nearest.ravel(), weight.ravel())
+    # Trees of the other model see no rotated coordinates: without trees both are the same.
+    one, other = (m.set_params(n_estimators=1, learning_rate=1e-9) for m in (model, by_hand))
+    one.fit(X[OLD], Y[OLD], coordinates=["east", "north"] if by_name else POINTS[OLD])
+    other.fit(PLANE[OLD], Y[OLD], graph=model.graph_)
+    expected = other.predict(PLANE[NEW], attach=attach)
+    np.testing.assert_allclose(one.predict(X[NEW], **options), expected, rtol=1e-6)
+
+
+def test_one_row_is_predicted_as_in_a_batch():
+    model = eb.EBBSRegressor(10, n_folds=2, random_state=0, n_jobs=1)
+    model.fit(PLANE[OLD], Y[OLD], coordinates=["east", "north"])
+    batch = model.predict(PLANE[NEW])
+    for row in (200, 217, 239):
+        alone = model.predict(PLANE.iloc[[row]])
+        np.testing.assert_allclose(alone, batch[[row - 200]], rtol=1e-5)
 
 
 def test_the_fitted_rows_are_predicted_with_their_labels():
     model = regressor().fit(PLANE, Y, coordinates=["east", "north"])
     assert np.array_equal(model.predict(PLANE), model.predict())
     model = regressor().fit(PLANE[["noise"]], Y, coordinates=POINTS)
-    assert np.array_equal(model.predict(PLANE[["noise"]], coordinates=POINTS), model.predict())
-    moved = model.predict(PLANE[["noise"]], coordinates=POINTS[::-1])
+    assert np.array_equal(model.predict(PLANE[["noise"]], attach=POINTS), model.predict())
+    moved = model.predict(PLANE[["noise"]], attach=POINTS[::-1])
     assert not np.allclose(moved, model.predict())
 
 
@@ -97,30 +109,11 @@ def test_several_rows_at_one_point_are_accepted():
     assert np.isfinite(model.predict(X.iloc[:3])).all()
 
 
-@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", None])
-def test_the_geometry_of_a_geodataframe_is_used(crs):
-    geopandas = pytest.importorskip("geopandas")
-    geometry = geopandas.points_from_xy(*POINTS.T)
-    frame = geopandas.GeoDataFrame(PLANE[["noise"]], geometry=geometry, crs=crs)
-    model = regressor().fit(frame[OLD], Y[OLD])
-    expected = (
-        weights(POINTS[OLD][:, ::-1], "haversine") if crs == "EPSG:4326" else weights(POINTS[OLD])
-    )
-    np.testing.assert_allclose(model.graph_.adjacency.toarray(), expected, rtol=1e-4)
-    names = ["longitude", "latitude"] if crs == "EPSG:4326" else ["x", "y"]
-    assert model.feature_names_in_.tolist() == ["noise", *names]
-    assert np.corrcoef(model.predict(frame[NEW]), Y[NEW])[0, 1] > 0.9
-    assert np.array_equal(model.predict(frame[OLD]), model.predict())
-    with_graph = regressor().fit(frame, Y, graph=eb.Graph.build_knn(POINTS, 3))
-    assert with_graph.n_features_in_ == 1
-
-
 def test_sparse_tables_and_classes_take_coordinates():
-    X = sparse.csr_array(PLANE.to_numpy())
-    model = eb.EBBSClassifier(10, labels="field", random_state=0)
-    model.fit(X[OLD], Y[OLD] > 0, coordinates=POINTS[OLD])
-    assert model.predict_proba(X[NEW], coordinates=POINTS[NEW]).shape == (40, 2)
-    assert regressor().fit(X, Y, coordinates=[1, 2]).graph_.n_nodes == N
+    wide = sparse.hstack([sparse.csr_array(PLANE.to_numpy()), sparse.csr_array((N, 200))]).tocsr()
+    model = fixed(eb.EBBSClassifier, labels="field").fit(wide[OLD], Y[OLD] > 0, coordinates=POINTS[OLD])
+    assert model.predict_proba(wide[NEW], attach=POINTS[NEW]).shape == (40, 2)
+    assert regressor().fit(wide, Y, coordinates=[1, 2]).graph_.n_nodes == N
 
 
 def test_cross_validation_of_scikit_learn_takes_coordinates():
@@ -130,10 +123,23 @@ def test_cross_validation_of_scikit_learn_takes_coordinates():
 
 def test_a_map_has_longitude_and_latitude():
     model = regressor().fit(DEGREES, Y, coordinates=["lon", "lat"])
-    drawn = model.state_.coordinates.map
+    drawn = model.coordinates_.map
     np.testing.assert_allclose(drawn[:, 1], DEGREES["lat"], rtol=1e-9)
     shrunk = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"].mean()))
     np.testing.assert_allclose(drawn[:, 0], shrunk, rtol=1e-9)
+
+
+def test_trees_see_rotated_coordinates():
+    X = DEGREES[["noise", "lat", "lon"]]
+    model = regressor(labels="none").fit(X, Y, coordinates=["lon", "lat"])
+    one = model.model_.components[0]
+    table = one.features.transform(model.model_.table, model.model_.places)
+    columns = dict(zip(table.names, table.values.T, strict=True))
+    east = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"]).mean())
+    half = np.sqrt(0.5)
+    np.testing.assert_allclose(columns["lat at 45°"], half * (DEGREES["lat"] + east), rtol=1e-3)
+    np.testing.assert_allclose(columns["lon at 45°"], half * (east - DEGREES["lat"]), rtol=1e-3)
+    assert table.origin == one.origin == (0, 1, 2, 1, 2, 1, 2, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +147,11 @@ def test_a_map_has_longitude_and_latitude():
     [
         (["east", "west"], "coordinates names 'west', which is not a column"),
         (["east"], "coordinates must name two columns"),
+        ("east", "coordinates must name two columns of X, got 'east' alone"),
         (["east", "east"], "coordinates must name two columns of X, got 'east' twice"),
         (["east", "kind"], "coordinates must be numbers, column 'kind' holds categories"),
         (POINTS[:5], r"points of shape \(240, 2\), got \(5, 2\)"),
+        (np.zeros((N, 3)), r"points of shape \(240, 2\), got \(240, 3\)"),
         (np.full((N, 2), np.nan), "coordinates must be finite numbers, row 0, column 'x' is nan"),
     ],
 )
@@ -152,13 +160,10 @@ def test_invalid_coordinates_are_rejected(coordinates, words):
         regressor().fit(PLANE.assign(kind="house"), Y, coordinates=coordinates)
 
 
-def test_a_row_without_coordinates_is_named_with_its_column():
+def test_rows_without_coordinates_and_metres_as_degrees_are_named():
     gap = PLANE.assign(north=np.where(np.arange(N) == 7, np.nan, PLANE["north"]))
     with pytest.raises(ValueError, match=r"coordinates must be .*, row 7, column 'north' is nan"):
         regressor().fit(gap, Y, coordinates=["east", "north"])
-
-
-def test_metres_in_columns_of_degrees_are_rejected():
     metres = DEGREES.assign(lat=1000 * DEGREES["lat"])
     with pytest.raises(ValueError, match=r"must hold degrees, row 0 is \[.*\]\. Other names"):
         regressor().fit(metres, Y, coordinates=["lon", "lat"])
@@ -169,21 +174,41 @@ def test_coordinates_and_graph_exclude_each_other_and_arrays_are_needed_again():
     with pytest.raises(ValueError, match="exclude each other"):
         regressor().fit(PLANE, Y, coordinates=POINTS, graph=graph)
     model = regressor().fit(PLANE, Y, coordinates=POINTS)
-    with pytest.raises(ValueError, match="pass those of the rows"):
+    with pytest.raises(ValueError, match=r"predict\(X_new, attach=points\)"):
         model.predict(PLANE[:5])
 
 
-def test_trees_see_rotated_coordinates(tmp_path):
-    X = DEGREES[["noise", "lat", "lon"]]
-    model = regressor(labels="none").fit(X, Y, coordinates=["lon", "lat"])
-    state = model.state_
-    features = state.pipeline.transform(state.table, None).materialize()
-    columns = dict(zip(features.names, features.values.T, strict=True))
-    east = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"]).mean())
-    half = np.sqrt(0.5)
-    np.testing.assert_allclose(columns["lat at 45°"], half * (DEGREES["lat"] + east), rtol=1e-9)
-    np.testing.assert_allclose(columns["lon at 45°"], half * (east - DEGREES["lat"]), rtol=1e-9)
-    assert features.origin == state.column_origin == (0, 1, 2, 1, 2, 1, 2, 1, 2)
-    model.save(tmp_path / "m.ebb")
-    loaded = eb.load(tmp_path / "m.ebb")
-    np.testing.assert_array_equal(loaded.predict(X[:9]), model.predict(X[:9]))
+@pytest.mark.parametrize(
+    ("low", "high", "names", "expected"),
+    [
+        ([50.0, 7.0], [53.0, 10.0], (), True),  # a region of degrees
+        ([-60.0, -170.0], [70.0, 170.0], (), True),  # the world
+        ([0.0, 0.0], [1.0, 1.0], (), False),
+        ([0.0, 0.0], [1.0, 1.0], ("my_lat", "my_lon"), True),
+        ([500.0, 4e6], [900.0, 5e6], (), False),  # metres
+    ],
+)
+def test_degrees_are_recognised_by_their_values_or_names(low, high, names, expected):
+    points = np.random.default_rng(0).uniform(low, high, (50, 2))
+    assert seem_degrees(points, names) == expected
+    if expected and not names:
+        with pytest.warns(UserWarning, match="look like degrees"):
+            regressor().fit(np.zeros((50, 1)), points[:, 0], coordinates=points)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "EPSG:3857", None])
+def test_the_geometry_of_a_geodataframe_is_used(crs):
+    geopandas = pytest.importorskip("geopandas")
+    geometry = geopandas.points_from_xy(*POINTS.T)
+    frame = geopandas.GeoDataFrame(PLANE[["noise"]], geometry=geometry, crs=crs)
+    model = regressor().fit(frame[OLD], Y[OLD])
+    expected = weights(POINTS[OLD])
+    if crs == "EPSG:4326":
+        expected = weights(POINTS[OLD][:, ::-1], "haversine")
+    np.testing.assert_allclose(model.graph_.adjacency.toarray(), expected, rtol=1e-4)
+    names = ["longitude", "latitude"] if crs == "EPSG:4326" else ["x", "y"]
+    assert model.feature_names_in_.tolist() == ["noise", *names]
+    assert np.corrcoef(model.predict(frame[NEW]), Y[NEW])[0, 1] > 0.9
+    assert np.array_equal(model.predict(frame[OLD]), model.predict())
+    with_graph = regressor().fit(frame, Y, graph=eb.Graph.build_knn(POINTS, 3))
+    assert with_graph.n_features_in_ == 1

@@ -51,8 +51,8 @@ def test_fit_warns_of_edges_within_classes_alone(recwarn):
     X = np.random.default_rng(0).normal(size=(400, 2))
     y = np.arange(400) % 2
     chain = np.arange(398)
-    model = eb.EBBSClassifier(2, selection="rules", n_folds=1, random_state=0, n_jobs=1)
+    model = eb.EBBSClassifier(2, n_folds=1, random_state=0, n_jobs=1)
     model.fit(X, y, graph=eb.Graph.from_edges(chain, chain + 1, n_nodes=400))
     assert not recwarn
-    with pytest.warns(UserWarning, match="Edges connect nodes of the same class only"):
+    with pytest.warns(UserWarning, match="Edges connect rows of the same class only"):
         model.fit(X, y, graph=eb.Graph.from_edges(chain, chain + 2, n_nodes=400))

@@ -87,7 +87,7 @@ def test_a_missing_folder_is_named(tmp_path):
         (
             "graph.graphml",
             GRAPHML.replace('source="2"', 'source="x"'),
-            ["graph.graphml", "edge source", "'x'"],
+            ["graph.graphml", "not in nodes", "'x'"],
         ),
         ("cat_features.txt", "size\ncolour\n", ["cat_features.txt", "'colour'"]),
         ("masks.json", "{", ["masks.json", "not a masks file"]),

@@ -64,7 +64,7 @@ def test_largest_weights_stay_finite_and_overflowing_sums_are_rejected():
     with pytest.raises(ValueError, match="overflows at node 1"):
         eb.Graph.from_edges([0, 1], [1, 2], [huge, huge])
     with pytest.raises(ValueError, match="overflows"):
-        eb.Graph.mix({"far": eb.Graph.from_edges([0], [1], [huge])}, {"far": -2.0})
+        eb.Graph.mix({"far": eb.Graph.from_edges([0], [1], [huge])}, {"far": 2.0})
     with pytest.raises(ValueError, match="too small"):
         eb.Graph.from_edges([0], [1], [5e-324])
 

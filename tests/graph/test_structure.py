@@ -73,5 +73,37 @@ def test_notebooks_show_the_summary_with_node_ids_escaped():
     shown = graph._repr_html_()
     assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
     assert "2 nodes" in shown
-    rival = eb.Graph.mix({"rival": graph}, {"rival": -1.0})
-    assert "1 (weights -1 to -1)" in rival._repr_html_()
+
+
+def test_a_mixture_adds_weights_times_strengths_and_keeps_the_ids():
+    near = eb.Graph.from_edges([0, 1], [1, 2], [1.0, 4.0], n_nodes=4)
+    far = eb.Graph.from_edges([1, 2], [2, 3], [2.0, 3.0])
+    mixed = eb.Graph.mix({"near": near, "far": far}, {"near": 2.0, "far": 0.5})
+    expected = 2.0 * near.adjacency.toarray() + 0.5 * far.adjacency.toarray()
+    np.testing.assert_array_equal(mixed.adjacency.toarray(), expected)
+    assert eb.Graph.mix({"near": near, "far": far}, {"near": 0.0, "far": 1.0}).n_edges == 2
+    named = eb.Graph.from_dataframe(pd.DataFrame({"a": ["x"], "b": ["y"]}))
+    assert eb.Graph.mix({"only": named}, {"only": 3.0}).node_ids.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("graphs", "strengths", "error", "words"),
+    [
+        ({}, {}, TypeError, "graphs must be a dict"),
+        ([eb.Graph.from_edges([0], [1])], [1.0], TypeError, "graphs must be a dict"),
+        ({"a": np.eye(2)}, {"a": 1.0}, TypeError, r"graphs\['a'\] must be an ebboost.Graph"),
+        ({"a": None}, {"b": 1.0}, TypeError, r"graphs\['a'\] must be an ebboost.Graph"),
+        ({"a": eb.Graph.from_edges([0], [1])}, {"b": 1.0}, ValueError, "strengths must have"),
+        ({"a": eb.Graph.from_edges([0], [1])}, {"a": -1.0}, ValueError, "0 or more and finite"),
+        ({"a": eb.Graph.from_edges([0], [1])}, {"a": np.nan}, ValueError, "0 or more and finite"),
+        (
+            {"a": eb.Graph.from_edges([0], [1]), "b": eb.Graph.from_edges([0], [2])},
+            {"a": 1.0, "b": 1.0},
+            ValueError,
+            r"graphs\['b'\] has other nodes than the first",
+        ),
+    ],
+)
+def test_wrong_mixtures_are_rejected(graphs, strengths, error, words):
+    with pytest.raises(error, match=words):
+        eb.Graph.mix(graphs, strengths)

@@ -7,12 +7,12 @@ import pytest
 import ebboost as eb
 from ebboost.data.table import Table
 from ebboost.learners.constraints import translate_constraints
+from tests.strategies import fixed, quick
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(300, 3)), columns=["area", "age", "noise"])
 Y = np.sin(3 * X["area"]) + X["area"] * (0.2 + 0.5 * X["age"])
 GRAPH = eb.Graph.build_knn(X[["age"]].to_numpy(), k=5)
-FIXED = {"neighbor_features": eb.NeighborFeatures(), "smoothing": None, "labels": "none"}
 # Columns of X, the mean of each among neighbours, and a degree.
 NAMES = ("a", "b", "c", "mean(a)", "mean(b)", "mean(c)", "degree")
 TABLE = Table(np.zeros((2, 7)), NAMES, (2,), (0, 1, 2, 0, 1, 2, -1))
@@ -20,7 +20,7 @@ TABLE = Table(np.zeros((2, 7)), NAMES, (2,), (0, 1, 2, 0, 1, 2, -1))
 
 def predictions(learner, changes):
     """What a model predicts of node 5 where its columns are changed, all others as they were."""
-    model = eb.EBBSRegressor(30, 0.3, learner=learner, random_state=0, **FIXED)
+    model = fixed(n_estimators=30, learner=learner, neighbor_features=eb.NeighborFeatures())
     model.fit(X, Y.to_numpy(), graph=GRAPH)
     result = []
     for change in changes:
@@ -30,29 +30,26 @@ def predictions(learner, changes):
     return np.array(result)
 
 
-@pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost, eb.CatBoost])
-def test_scores_rise_with_a_column_that_must_rise(kind):
+def test_scores_rise_with_a_column_that_must_rise():
     areas = [{"area": area} for area in np.linspace(-3.0, 3.0, 25)]
-    free = predictions(kind(), areas)
-    rising = predictions(kind(params={"monotone_constraints": {"area": 1, "noise": 0}}), areas)
+    free = predictions(eb.LightGBM(), areas)
+    rising = predictions(eb.LightGBM(params={"monotone_constraints": {"area": 1, "noise": 0}}), areas)
     assert np.diff(free).min() < -0.05
     assert np.diff(rising).min() >= 0.0 < np.ptp(rising)
 
 
-@pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost])
-def test_columns_of_two_groups_do_not_interact(kind):
+def test_columns_of_two_groups_do_not_interact():
     corners = [{"area": area, "age": age} for area in (-1.0, 1.0) for age in (-1.0, 1.0)]
     signs = np.array([1.0, -1.0, -1.0, 1.0])
-    free = predictions(kind(), corners)
-    apart = predictions(kind(params={"interaction_constraints": [["area"]]}), corners)
+    free = predictions(eb.LightGBM(), corners)
+    apart = predictions(eb.LightGBM(params={"interaction_constraints": [["area"]]}), corners)
     assert abs(free @ signs) > 0.1
     assert apart @ signs == pytest.approx(0.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost, eb.CatBoost])
-def test_every_default_candidate_takes_constraints(kind):
-    learner = kind(params={"monotone_constraints": {"area": 1}})
-    model = eb.EBBSRegressor(3, learner=learner, random_state=0).fit(X, Y.to_numpy(), graph=GRAPH)
+def test_every_member_takes_constraints():
+    learner = eb.LightGBM(params={"monotone_constraints": {"area": 1}})
+    model = quick(n_estimators=3, learner=learner).fit(X, Y.to_numpy(), graph=GRAPH)
     assert np.isfinite(model.predict()).all()
 
 

@@ -22,7 +22,7 @@ _LONGITUDE = re.compile(r"lon(g|gitude)?|lng", re.IGNORECASE)
 
 NEEDS_COORDINATES = (
     "This model was fitted on coordinates that are not columns of X: pass those of the rows, "
-    "predict(X_new, coordinates=...), or call predict() for the fitted nodes."
+    "predict(X_new, attach=points), or call predict() for the fitted rows."
 )
 
 

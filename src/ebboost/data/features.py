@@ -374,7 +374,9 @@ class FeatureMap:
         if self.rotation is None:
             return table
         first, second, scale = self.rotation
-        one, other = table.values[:, first], scale * table.values[:, second]
+        columns = table.values[:, [first, second]]
+        columns = columns.toarray() if table.is_sparse else columns
+        one, other = columns[:, 0], scale * columns[:, 1]
         blocks, names = [], []
         for angle in ANGLES:
             cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))

@@ -72,6 +72,7 @@ class Folds:
     training: tuple[IntArray, ...]
     held_out: tuple[IntArray, ...]
     evaluation: Labels | None = None
+    in_time: bool = False  # training labels are earlier than those held out
 
     @property
     def n_models(self) -> int:
@@ -132,16 +133,15 @@ def split_share(
 
 
 def split_in_time(labels: Labels, time: Array, n_blocks: int, share: float) -> Folds:
-    """Return blocks of the latest labels, each predicted from those before it.
+    """Return blocks of the latest labels, each predicted from all labels before it.
 
-    ``share`` of the labels are in the blocks. Labels of one time are in one block.
+    The blocks have this share of the labels together. Labels of one time are in one block.
     """
-    order = np.argsort(time, kind="stable")
-    first = round((1.0 - share) * labels.size)
-    cuts = np.linspace(first, labels.size, n_blocks + 1).round().astype(int)[:-1]
-    starts = np.unique(time[order][np.clip(cuts, 0, labels.size - 1)])
+    own = np.sort(time)
+    places = np.linspace((1.0 - share) * own.size, own.size, n_blocks + 1)[:-1].round().astype(int)
+    starts = np.unique(own[np.minimum(places, own.size - 1)])
+    starts = starts[starts > own[0]]
     block = np.searchsorted(starts, time, side="right") - 1  # −1 before the first
-    numbers = [k for k in range(starts.size) if (block < k).any()]
-    training = tuple(np.flatnonzero(block < k) for k in numbers)
-    held_out = tuple(np.flatnonzero(block == k) for k in numbers)
-    return Folds(labels, training, held_out)
+    training = tuple(np.flatnonzero(block < k) for k in range(starts.size))
+    held_out = tuple(np.flatnonzero(block == k) for k in range(starts.size))
+    return Folds(labels, training, held_out, in_time=True)

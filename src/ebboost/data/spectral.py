@@ -36,13 +36,6 @@ def spectral_vectors(graph: Graph, n_components: int, seed: int) -> Vectors:
     return np.hstack([first, np.clip(second, -LARGEST, LARGEST)]).astype(np.float32)
 
 
-def leading_vectors(vectors: Vectors, n_components: int) -> Vectors:
-    """Return the leading ones of each half of the columns."""
-    first, second = np.split(vectors, [-(-vectors.shape[1] // 2)], axis=1)
-    n_second = n_components // 2
-    return np.hstack([first[:, : n_components - n_second], second[:, :n_second]])
-
-
 def unit_of_weights(graph: Graph) -> float:
     """Return the power of two next above the mean degree: dividing by it rounds nothing."""
     exponent = np.frexp(max(float(graph.degrees.mean()), 1e-300))[1]

@@ -190,6 +190,8 @@ def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conve
     networkx = import_module("networkx")
     try:
         graph = networkx.read_graphml(path)
+    except OSError:
+        raise
     except Exception as error:  # of the XML parser, or of networkx
         raise ValueError(f"{os.fspath(path)} cannot be read as GraphML: {error}") from None
     texts = list(graph.nodes)

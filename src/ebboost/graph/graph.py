@@ -468,8 +468,9 @@ class Graph:
         if any(not 0 <= strength < np.inf for strength in strengths.values()):
             raise ValueError(f"strengths must be 0 or more and finite, got {dict(strengths)}.")
         total = sparse.csr_array(first.adjacency.shape)
-        for name, graph in graphs.items():
-            total = total + float(strengths[name]) * graph.adjacency
+        with np.errstate(over="ignore"):  # checked in __init__
+            for name, graph in graphs.items():
+                total = total + float(strengths[name]) * graph.adjacency
         total.eliminate_zeros()
         return cls(sparse.csr_array(total), first._node_ids)
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
 from ebboost.threads import allowed_threads
 
@@ -58,12 +58,17 @@ class Learner(BaseEstimator, ABC):
     params: dict[str, Any] | None = None
 
     @abstractmethod
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "Binned":
-        """Bin a table, once for the models of all folds.
+    def bin(
+        self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
+    ) -> "Binned":
+        """Bin some rows of a table, once for the models of all folds.
 
         Parameters
         ----------
         table : Table
+            All rows.
+        rows : ndarray of int
+            Those that are trained on or predicted in training.
         n_outputs : int
             Number of scores per row: 1 for regression, the number of classes otherwise.
         n_jobs : int
@@ -137,7 +142,7 @@ class Grower(ABC):
 
     @abstractmethod
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Grow one tree per output and return its values at all rows.
+        """Grow one tree per output and return its values at the rows that were binned.
 
         Parameters
         ----------

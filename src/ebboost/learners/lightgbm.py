@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
 from ebboost.learners.base import (
     Binned,
@@ -83,9 +83,12 @@ class LightGBM(Learner):
     max_bin: int = 255
     params: dict[str, Any] | None = None
 
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "LightGBMBinned":
-        """Bin the table; see :meth:`Learner.bin`."""
+    def bin(
+        self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
+    ) -> "LightGBMBinned":
+        """Bin the rows; see :meth:`Learner.bin`."""
         self.check(device)
+        table = table.subset(rows) if rows.size < table.n_rows else table
         # LightGBM aborts if it draws no row.
         subsample = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0
         params = {

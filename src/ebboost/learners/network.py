@@ -7,7 +7,7 @@ solves a ridge regression for their weights, so that a round takes a few matrix 
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
@@ -74,7 +74,9 @@ class RandomNetwork(Learner):
         self.n_units = n_units
         self.ridge = ridge
 
-    def bin(self, table: Table, *, n_outputs: int, n_jobs: int, device: str) -> "NetworkBinned":
+    def bin(
+        self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
+    ) -> "NetworkBinned":
         """Transform the columns; see :meth:`Learner.bin`."""
         self.check(device)
         if table.is_sparse:
@@ -83,7 +85,7 @@ class RandomNetwork(Learner):
             raise ValueError(f"n_units must be a positive integer, got {self.n_units!r}.")
         if not (isinstance(self.ridge, Real) and self.ridge > 0.0):
             raise ValueError(f"ridge must be a positive number, got {self.ridge!r}.")
-        return NetworkBinned(self, table, n_outputs)
+        return NetworkBinned(self, table, rows, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "NetworkEnsemble":
@@ -146,6 +148,11 @@ class Scaling:
             else:
                 result[number] = np.isnan(own) if level == MISSING else own == level
         return result
+
+    def limited(self, least: Float32, most: Float32) -> "Scaling":
+        """Return these inputs with numbers that are constant below and above some values."""
+        ends = (least.astype(np.float64)[:, None], most.astype(np.float64)[:, None])
+        return replace(self, scores=self.scores.clip(*ends))
 
     def equals(self, other: "Scaling") -> bool:
         """Whether both have the same inputs."""
@@ -221,17 +228,19 @@ class Units:
 class NetworkBinned(Binned):
     """Inputs of a table, and the rows at which units may begin."""
 
-    def __init__(self, learner: RandomNetwork, table: Table, n_outputs: int) -> None:
+    def __init__(
+        self, learner: RandomNetwork, table: Table, rows: IntArray, n_outputs: int
+    ) -> None:
         self.learner = learner
-        self.scaling = Scaling.fit(table)
-        self.columns = self.scaling.transform(table.values)
-        self.shape = (table.n_rows, n_outputs)
+        self.scaling = Scaling.fit(table)  # of all rows: those to predict may lie elsewhere
+        self.columns = self.scaling.transform(table.values[rows])
+        self.shape = (rows.size, n_outputs)
         self.n_columns = len(table.names)
         # At equal distances along a random direction, so that the order of rows does not matter.
         inputs = len(self.columns)
         self.along = np.random.default_rng(0).normal(size=inputs) @ self.columns
         order = np.argsort(self.along, kind="stable")
-        places = np.linspace(0, table.n_rows - 1, min(table.n_rows, START_ROWS)).round()
+        places = np.linspace(0, rows.size - 1, min(rows.size, START_ROWS)).round()
         self.starts = self.columns[:, order[places.astype(np.int64)]].T
 
     def grower(self, seed: int) -> "NetworkGrower":
@@ -248,14 +257,15 @@ class NetworkGrower(Grower):
         self._rounds: list[Units] = []
         self._shares = np.zeros(len(binned.columns))  # of inputs in the gains of kept units
         self._columns = binned.columns
+        self._scaling = binned.scaling
         self._order: IntArray | None = None  # rows that are trained on before others
         self._n_used = 0
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Draw units and find their weights; see :meth:`Grower.grow`."""
-        if not gradient.any() or not len(self._columns):
-            return None
         is_used = (curvature > 0.0).any(axis=1)
+        if not gradient.any() or not is_used.any() or not len(self._columns):
+            return None
         if self._order is None or np.count_nonzero(is_used) != self._n_used:
             self._sort(is_used)
         used = self._order[: self._n_used]
@@ -273,7 +283,12 @@ class NetworkGrower(Grower):
         shuffled = np.argsort(np.abs(self._binned.along) * 2.0**20 % 1.0, kind="stable")
         self._order = np.concatenate([shuffled[is_used[shuffled]], np.flatnonzero(~is_used)])
         self._n_used = int(np.count_nonzero(is_used))
-        self._columns = np.ascontiguousarray(self._binned.columns[:, self._order])
+        columns = self._binned.columns[:, self._order]
+        # Beyond the rows that are trained on functions are constant, as trees are.
+        used = columns[:, : self._n_used]
+        least, most = used.min(axis=1), used.max(axis=1)
+        self._columns = np.ascontiguousarray(columns.clip(least[:, None], most[:, None]))
+        self._scaling = self._binned.scaling.limited(least, most)
 
     def _draw(self) -> Units:
         """Units without weights, which begin at one of the rows each."""
@@ -357,7 +372,7 @@ class NetworkGrower(Grower):
         units = Units.concat([none, *self._rounds[: len(weights)]])
         sums = np.asarray(weights, dtype=np.float64)
         sample = binned.starts[:: max(len(binned.starts) // IMPORTANCE_ROWS, 1)]
-        return NetworkEnsemble(binned.scaling, units, sums, sample, binned.n_columns)
+        return NetworkEnsemble(self._scaling, units, sums, sample, binned.n_columns)
 
 
 class NetworkEnsemble(Ensemble):

@@ -268,7 +268,8 @@ class Tweedie(_LogLink):
 
     def _terms(self, scores: Array, target: Array) -> tuple[Array, Array]:
         """The products y μ^(1−p), and μ^(2−p)."""
-        return target * np.exp((1.0 - self.power) * scores), np.exp((2.0 - self.power) * scores)
+        power = np.where(target > 0.0, (1.0 - self.power) * scores, 0.0)  # 0 times infinity is 0
+        return target * np.exp(power), np.exp((2.0 - self.power) * scores)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         first, second = self._terms(scores, target)
