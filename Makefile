@@ -84,7 +84,7 @@ mutate: $(VENV)/.mutants-ready  ## mutation testing (ARGS="--mutants 400 --seed 
 
 fuzz: $(VENV)/.ready  ## a minute each of random fits and of changed model files (ARGS="--seconds 900 --seed 7")
 	$(RUN) tools/fuzz_fits.py $(ARGS)
-	$(RUN) tools/fuzz_files.py $(ARGS)
+	EBBOOST_FUZZ=2000 $(RUN) -m pytest tests/files -k "changed or damaged"
 
 soak: $(VENV)/.ready  ## serve and update for 20 minutes under 8 clients, then fit 10 000 models; fails if it grows or slows
 	$(RUN) tools/soak.py $(ARGS)

@@ -790,9 +790,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     for kind in classes:
         if not isinstance(kind, type):
             raise TypeError(f"classes must be a list of classes, got {kind!r}.")
-    kinds: dict[str, Any] = {kind.__name__: kind for kind in (EBBSRegressor, EBBSClassifier, *classes)}
-    model = files.load(path, kinds.values())
-    return kinds[model.estimator].from_model(model)
+    return files.load(path, classes)
 
 
 __all__ = ["EBBSClassifier", "EBBSRegressor", "Intervals", "PredictionSets", "load"]

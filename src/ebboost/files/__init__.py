@@ -15,21 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from ebboost.files.archive import parse_json, read_zip, write_zip
+from ebboost.files.archive import ModelFileError, parse_json, read_zip, write_zip
 from ebboost.files.checks import check_model
-from ebboost.files.codec import Decoder, Encoder
+from ebboost.files.codec import Decoder, Encoder, find_class
 from ebboost.files.trees import require
 from ebboost.model import Model
 
 FORMAT = "ebboost model"
 VERSION = 2  # that is written, and the only one that is read; 0.2.0 wrote 1
-MANIFEST = "manifest.json"
 
 __all__ = ["ModelFileError", "load", "save"]
-
-
-class ModelFileError(ValueError):
-    """A file is not a model file, is damaged, or its parts do not fit each other."""
 
 
 def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
@@ -41,11 +36,11 @@ def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
     encoded = encoder.encode(model, "model")
     head = {"format": FORMAT, "format_version": VERSION, "ebboost": ebboost.__version__}
     manifest = json.dumps({**head, "model": encoded}).encode()
-    write_zip(os.fspath(path), {MANIFEST: manifest, **encoder.entries})
+    write_zip(os.fspath(path), {"manifest.json": manifest, **encoder.entries})
 
 
-def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
-    """Read a model; ``classes`` are estimators and the user's own parts."""
+def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Any:
+    """Read an estimator with its model; ``classes`` are the user's own."""
     path = os.fspath(path)
     kinds = {kind.__name__: kind for kind in classes}
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
@@ -54,7 +49,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
         content = file.read()
     try:
         entries = read_zip(content)
-        manifest = parse_json(entries.pop(MANIFEST))
+        manifest = parse_json(entries.pop("manifest.json"))
         require(manifest["format"] == FORMAT, "it has another format")
         version = manifest["format_version"]
         require(type(version) is int and version > 0, "format_version must be a number")
@@ -65,7 +60,11 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
         with np.errstate(all="ignore"):
             model = Decoder(entries, kinds).decode(manifest["model"])
             require(isinstance(model, Model), "it holds no model")
-            check_estimator(model, kinds)
+            kind = find_class(model.estimator, kinds)
+            require(hasattr(kind, "from_model"), f"{model.estimator} is no estimator")
+            kind(**model.parameters)._validate_params()
+            same = kind._classes == (model.output.classes is not None)
+            require(same, "classes must be those of a classifier")
             check_model(model)
     except (ModelFileError, MemoryError, ImportError):  # the last of a library that it needs
         raise
@@ -76,17 +75,4 @@ def load(path: str | os.PathLike[str], classes: Iterable[type]) -> Model:
             f"{path} is not an ebboost model, or it is damaged ({text}): pass a complete file that "
             "model.save wrote."
         ) from error
-    return model
-
-
-def check_estimator(model: Model, kinds: dict[str, Any]) -> None:
-    """Check that the estimator of a model is known, and accepts its parameters."""
-    kind = kinds.get(model.estimator)
-    if kind is None or not hasattr(kind, "from_model"):
-        raise ValueError(
-            f"it was fitted with the class {model.estimator[:100]!r}: import it and pass "
-            "load(path, classes=[...])"
-        )
-    kind(**model.parameters)._validate_params()
-    is_classifier = model.output.classes is not None
-    require(kind._classes == is_classifier, "classes must be those of a classifier")
+    return kind.from_model(model)

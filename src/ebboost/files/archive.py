@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 1  # of compression: higher ones take three times as long for 3 % less
+MAX_RATIO = 64  # of sizes unpacked and packed; a zip bomb has a thousand
 ZIP64 = 2**31  # bytes from which on a zip has longer records
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _HEADER = re.compile(
@@ -29,12 +30,16 @@ _HEADER = re.compile(
 )
 
 
+class ModelFileError(ValueError):
+    """A file is not a model file, is damaged, or its parts do not fit each other."""
+
+
 def write_zip(path: str, entries: Mapping[str, bytes]) -> None:
     """Write a zip; the same entries give the same bytes."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "cannot be written: it is a folder or a device", path)
     content = _zipped(entries, zipfile.ZIP_DEFLATED)
-    if sum(map(len, entries.values())) > max_unpacked_size(len(content)):
+    if sum(map(len, entries.values())) > MAX_RATIO * len(content):
         content = _zipped(entries, zipfile.ZIP_STORED)  # or it would be rejected as a zip bomb
     replace_file(path, content)
 
@@ -62,11 +67,6 @@ def _zipped(entries: Mapping[str, bytes], method: int) -> bytes:
     return buffer.getvalue()
 
 
-def max_unpacked_size(size: int) -> int:
-    """Return to how many bytes a file may unpack; a zip bomb claims a thousand times its size."""
-    return 2**24 + 64 * size
-
-
 def read_zip(content: bytes) -> dict[str, bytes]:
     """Return the entries of a zip; an error of some type if it is not one that is written here."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -77,20 +77,16 @@ def read_zip(content: bytes) -> dict[str, bytes]:
             name = one.orig_filename
             if not (is_plain and is_file and len(name) <= 200 and _NAME.fullmatch(name)):
                 raise ValueError(f"entry {name[:80]!r} is not of a supported kind")
-        if len({one.filename for one in entries}) != len(entries):
-            raise ValueError("it has two entries of the same name")
         # A header and an entry of the directory for each, and the end of the directory.
         sizes = [76 + 2 * len(one.filename) + one.compress_size for one in entries]
         rest = len(content) - sum(sizes) - 22
-        if rest != 0 and not (len(content) > ZIP64 and 0 < rest <= 76 + 48 * len(entries)):
-            raise ValueError("its entries overlap, or it has bytes that belong to none")
-        limit = max_unpacked_size(len(content))
+        is_whole = rest == 0 or (len(content) > ZIP64 and 0 < rest <= 76 + 48 * len(entries))
+        if not is_whole or len({one.filename for one in entries}) != len(entries):
+            raise ValueError("entries overlap or have the same name, or bytes belong to none")
+        limit = MAX_RATIO * len(content)
         if sum(one.file_size for one in entries) > limit:
             raise ValueError(f"it would unpack to more than {limit / 2**20:,.0f} MiB")
-        contents = {one.filename: archive.read(one) for one in entries}
-        if any(len(contents[one.filename]) != one.file_size for one in entries):
-            raise ValueError("an entry is shorter than its header says")
-    return contents
+        return {one.filename: archive.read(one) for one in entries}
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:

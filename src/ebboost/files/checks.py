@@ -13,14 +13,15 @@ from scipy import sparse
 
 from ebboost.data.neighbors import Places
 from ebboost.data.table import MAX_VALUE
-from ebboost.files.trees import check_array, require
+from ebboost.files.trees import LARGEST, check_array, require
 from ebboost.graph import Graph
-from ebboost.intervals import with_intervals, with_sets
+from ebboost.intervals import Spread, with_intervals
 from ebboost.model import Component, Model
 from ebboost.predict import Predictions, Rows, new_columns, new_scores, on_graph
 
 MAX_STEPS = 100_000  # of a smoother, more than any model needs
 LARGEST_WEIGHT = 1e50  # of a component: its product with a score is finite
+MAX_LOG = 300.0  # of the logarithm of a mean: sums of some are finite
 
 
 def check_model(model: Model) -> None:
@@ -31,15 +32,13 @@ def check_model(model: Model) -> None:
     check_columns(model, n_rows)
     check_places(model, n_rows)
     n_classes = check_classes(model.output.classes, n_outputs)
-    most = np.inf if model.output.classes is None else 1.0 + 1e-6  # targets are probabilities
-    for name, one in (("labels", model.labels), ("unseen", model.unseen)):
-        m = one.rows.size
-        check_array(f"{name}.rows", one.rows, (m,), 0, n_rows - 1, "i")
-        require(np.unique(one.rows).size == m, f"{name}.rows must not have a row twice")
-        check_array(
-            f"{name}.target", one.target, (m, n_outputs), 0.0 if most < 2.0 else -most, most
-        )
-        check_array(f"{name}.weight", one.weight, (m,), 0.0)
+    ends = (-LARGEST, LARGEST) if model.output.classes is None else (0.0, 1.0 + 1e-6)
+    for name, labels in (("labels", model.labels), ("unseen", model.unseen)):
+        m = labels.rows.size
+        check_array(f"{name}.rows", labels.rows, (m,), 0, n_rows - 1, "i")
+        require(np.unique(labels.rows).size == m, f"{name}.rows must not have a row twice")
+        check_array(f"{name}.target", labels.target, (m, n_outputs), *ends)
+        check_array(f"{name}.weight", labels.weight, (m,), 0.0)
     require(model.labels.weight.any(), "labels.weight must be positive at some label")
     check_array("unseen.raw", model.unseen.raw, (model.unseen.rows.size, n_outputs))
     check_array("raw", model.raw, (n_rows, n_outputs))
@@ -48,7 +47,8 @@ def check_model(model: Model) -> None:
         check_array("offset", model.offset, (n_rows, 1))
     for one in model.components:
         check_component(model, one, n_rows, n_outputs)
-    check_spread(model, n_rows)
+    if model.spread is not None:
+        check_spread(model, model.spread, n_rows)
     index = model.row_labels
     fits = index is None or (hasattr(index, "get_indexer") and len(index) == n_rows)
     require(fits, f"row_labels must be {n_rows} labels")
@@ -58,9 +58,8 @@ def check_model(model: Model) -> None:
 def check_classes(classes: NDArray[Any] | None, n_outputs: int) -> int:
     """Check that classes are sorted and have scores; return how many columns they have."""
     values = [0] if classes is None else classes.tolist()
-    plain = all(type(label) in (str, int, float, bool) for label in values)
     in_order = all(a < b for a, b in pairwise(values))
-    require(plain and in_order and (len(values) > 1 or classes is None), "classes must be sorted")
+    require(in_order and (len(values) > 1 or classes is None), "classes must be sorted")
     fits = n_outputs == len(values) or (len(values) == 2 and n_outputs == 1)
     require(fits, f"there must be scores for {len(values)} classes, got {n_outputs}")
     return len(values)
@@ -112,8 +111,10 @@ def check_component(model: Model, one: Component, n_rows: int, n_outputs: int) -
     """Check a component; two rows show whether what its columns have learned fits them."""
     features, places = one.features, model.places
     require(0.0 <= one.weight <= LARGEST_WEIGHT, "weights must be finite and not negative")
-    check_array("scores", one.scores, (n_rows, n_outputs))
-    check_array("init_score", one.init_score, (n_outputs,))
+    loss = one.loss or model.output.loss
+    most = MAX_LOG if loss.log_link else LARGEST
+    check_array("scores", one.scores, (n_rows, n_outputs), -most, most)
+    check_array("init_score", one.init_score, (n_outputs,), -most, most)
     origins = set(range(-1, model.n_features))
     fits = len(one.origin) == len(one.columns) and set(one.origin) <= origins
     require(fits, "origin must be a column of X for each column of the trees")
@@ -124,22 +125,18 @@ def check_component(model: Model, one: Component, n_rows: int, n_outputs: int) -
     elif features.vectors is not None:
         check_array("vectors", features.vectors, (places.graph.n_nodes, None))
     for smoother in (one.smoothing, features.smoothing):
-        values = [] if smoother is None else smoother.get_params(deep=False).values()
+        values = [] if smoother is None else smoother.get_params().values()
         steps = max((abs(value) for value in values if isinstance(value, int)), default=0)
         require(steps <= MAX_STEPS, f"{smoother!r} takes more than {MAX_STEPS:,} steps")
     own = one.labels_for(model.labels)
-    loss = one.loss or model.output.loss
     loss.check(own.target)
     loss.prepared(own.target, own.weight)  # checks its parameters
     categories = model.reader.n_categories if features.own == "all" else {}
     one.ensemble.check(len(one.columns), n_outputs, categories)
 
 
-def check_spread(model: Model, n_rows: int) -> None:
+def check_spread(model: Model, spread: Spread, n_rows: int) -> None:
     """Check what a model knows about its errors."""
-    spread = model.spread
-    if spread is None:
-        return
     require(model.output.classes is None, "a classifier must have no spread")
     numbers = np.array([spread.dispersion, spread.df])
     check_array("dispersion and degrees of freedom", numbers, (2,), 1e-300)
@@ -155,7 +152,7 @@ def check_spread(model: Model, n_rows: int) -> None:
 
 def predict_two_rows(model: Model) -> None:
     """Predict two rows with all parts: those that do not fit each other fail here, not later."""
-    reader, classes = model.reader, model.output.classes
+    reader = model.reader
     shape = (2, model.n_features)
     values = sparse.csr_array(shape) if reader.is_sparse else np.zeros(shape)
     rows = Rows(reader.table(values), None if model.offset is None else np.zeros((2, 1)))
@@ -166,20 +163,17 @@ def predict_two_rows(model: Model) -> None:
         own = new_columns(model, one, rows)
         same = own.names == one.columns and own.origin == one.origin
         require(same, "the trees were grown on other columns")
+        check_array("scores", one.ensemble.predict(own), (2, model.n_outputs))
+    if not all(getattr(one.smoothing, "on_other_graphs", True) for one in model.components):
+        return
     if rows.places is None:
         raw = [one.to_raw(new_scores(model, k, rows)) for k, one in enumerate(model.components)]
         total = model.weighted(raw, rows.offset)
     else:
-        known = None
-        if any(one.field is not None for one in model.components):
-            label = model.labels.target[0]
-            code = label[0] if label.size == 1 else label.argmax()
-            known = ([0], [code if classes is None else classes[int(code)]])
-        total = on_graph(model, rows, known)
-    check_array("predictions of new rows", total, (2, model.n_outputs))
-    predictions = Predictions(total, rows)
+        takes_labels = any(one.field is not None for one in model.components)
+        label = ([0], model.output.decode(model.raw[:1]))
+        total = on_graph(model, rows, label if takes_labels else None)
+    require(np.isfinite(model.output.apply_link(total)).all(), "predictions must be finite")
     if model.spread is not None:
-        ends = np.array(with_intervals(model, predictions, 0.5))
+        ends = np.array(with_intervals(model, Predictions(total, rows), 0.5))
         require(not np.isnan(ends).any(), "intervals must be numbers")
-    if classes is not None and model.unseen.rows.size:
-        with_sets(model, predictions, 0.5)

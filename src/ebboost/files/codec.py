@@ -1,11 +1,9 @@
 """A fitted model as JSON and arrays, and back.
 
 Numbers, text, lists and None are themselves in JSON. Everything else is an object whose first key
-says what it is: ``tuple``, ``dict``, ``array`` (an entry of the file), ``items`` (an array of text
-or objects), ``csr``, ``index``, ``ensemble``, ``mean`` or ``class``. *Records* are the dataclasses
-that the annotations of :class:`Model` lead to; their fields are checked against their annotations,
-so that a new one needs no edit here. *Parts*, such as losses and smoothers, are what is exported
-and has parameters; they are made by their constructors.
+says what it is, such as ``tuple``, ``array`` (an entry of the file) or ``class``. *Records* are the
+dataclasses that the annotations of :class:`Model` lead to. Their fields are checked against their
+annotations: a new field needs no edit here. *Parts*, such as losses, are made by constructors.
 """
 
 import inspect
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ebboost.files.archive import npy_bytes, parse_npy
+from ebboost.files.archive import ModelFileError, npy_bytes, parse_npy
 from ebboost.files.trees import LARGEST, require
 from ebboost.graph import Graph
 from ebboost.graph.ids import check_unique_ids
@@ -33,7 +31,7 @@ from ebboost.learners import Ensemble, Learner
 from ebboost.learners.base import MeanEnsemble
 from ebboost.model import Model
 
-MODULES = ("ebboost", "ebboost.paper")  # that export parts
+MODULES = ("ebboost", "ebboost.paper")  # whose parts a file may name
 CSR = ("data", "indices", "indptr")
 
 
@@ -50,28 +48,25 @@ def records() -> dict[str, type]:
     hints: list[Any] = [Model]
     for hint in hints:
         hints += typing.get_args(hint)
-        if is_dataclass(hint) and hint not in found.values():
-            assert isinstance(hint, type)
-            if not issubclass(hint, BaseEstimator):
-                found[hint.__name__] = hint
-                hints += types_of(hint).values()
+        is_record = isinstance(hint, type) and is_dataclass(hint)
+        if is_record and not issubclass(hint, BaseEstimator) and hint not in found.values():
+            found[hint.__name__] = hint
+            hints += types_of(hint).values()
     return found
 
 
-def find_part(name: str, own: Mapping[str, type]) -> Any:
-    """Return the class of a part: one of the user's own, or an exported one."""
-    if name in own:
-        return own[name]
+def find_class(name: str, own: Mapping[str, type]) -> Any:
+    """Return a record or part by its name; one of the user's ``own`` before others."""
+    found: Any = own.get(name) or records().get(name)
     for path in MODULES:
         with suppress(ImportError):  # of a library that is not installed
-            module = import_module(path)
-            part = getattr(module, name) if name in module.__all__ else None
-            is_part = inspect.isclass(part) and issubclass(part, BaseEstimator)
-            if is_part and not hasattr(part, "predict") and not inspect.isabstract(part):
-                return part
-    raise ValueError(
-        f"the model uses the class {name[:100]!r}, which is not part of ebboost: import it and "
-        "pass load(path, classes=[...])"
+            found = found or getattr(import_module(path), name, None)
+    kinds = (BaseEstimator, *records().values())
+    if inspect.isclass(found) and issubclass(found, kinds) and not inspect.isabstract(found):
+        return found
+    raise ModelFileError(
+        f"The model file names the class {name[:100]!r}, which ebboost has not: import it and pass "
+        "load(path, classes=[...])."
     )
 
 
@@ -81,6 +76,12 @@ class Encoder:
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
         self._names: dict[int, tuple[object, str]] = {}  # of arrays, by id: each is stored once
+
+    def add(self, path: str, content: bytes) -> str:
+        """Add an entry, and return its name, which says where in the model it is."""
+        name = f"{len(self.entries)}-{re.sub('[^A-Za-z0-9_-]+', '.', path)[-100:].strip('.')}"
+        self.entries[name] = content
+        return name
 
     def encode(self, value: Any, path: str) -> Any:
         """Return a value as JSON; ``path`` is its place in the model."""
@@ -97,22 +98,18 @@ class Encoder:
             return {"dict": items}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 2:
             if id(value) not in self._names:
-                name = re.sub("[^A-Za-z0-9_]+", ".", path)[:100].strip(".")
-                name = f"{name}.{len(self.entries)}.npy"
-                self._names[id(value)] = (value, name)
-                self.entries[name] = npy_bytes(value)
+                self._names[id(value)] = (value, self.add(f"{path}.npy", npy_bytes(value)))
             return {"array": self._names[id(value)][1]}
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and value.ndim == 1:
             return {"items": self.encode(value.tolist(), path), "text": value.dtype.kind == "U"}
         if sparse.issparse(value):
-            parts = [self.encode(getattr(value, name), f"{path}.{name}") for name in CSR]
-            return {"csr": parts, "shape": list(value.shape)}
+            arrays = [self.encode(getattr(value, name), f"{path}.{name}") for name in CSR]
+            return {"csr": arrays, "shape": list(value.shape)}
         if isinstance(value, MeanEnsemble):
             return {"mean": self.encode(value.ensembles, path)}
         if isinstance(value, Ensemble):
-            files = {f"{path}.{name}": content for name, content in value.files().items()}
-            self.entries |= files
-            return {"ensemble": value.learner, "files": {k[len(path) + 1 :]: k for k in files}}
+            files = {name: self.add(f"{path}.{name}", one) for name, one in value.files().items()}
+            return {"ensemble": value.learner, "files": files}
         if hasattr(value, "get_indexer"):  # a pandas index
             try:
                 return {"index": self.encode(np.asarray(value), path)}
@@ -120,25 +117,22 @@ class Encoder:
                 return None
         if isinstance(value, (np.random.RandomState, np.random.Generator)):
             return None  # seeds are stored, states are not
-        kind = type(value).__name__
+        parts: dict[str, Any]
         if isinstance(value, BaseEstimator):
             parts = value.get_params(deep=False)
         elif isinstance(value, Graph):
             ids = value.node_ids if value.has_ids else None
             parts = {"adjacency": value.adjacency, "node_ids": ids}
-        elif records().get(kind) is type(value):
+        elif is_dataclass(value) and isinstance(value, tuple(records().values())):
             parts = {field.name: getattr(value, field.name) for field in fields(value)}
         else:
             raise ValueError(
                 f"{path} is {value!r}, which cannot be saved without pickle: a file holds numbers, "
-                "text, lists, dicts, arrays and parts of ebboost. Convert it to numbers or text "
-                "before you fit. A function belongs into a class of your own that needs no "
-                "parameter for it, and that you pass to load(path, classes=[...])."
+                "text, lists, arrays and parts of ebboost. Convert it to numbers or text before "
+                "you fit; a function belongs into a class of your own, for load(path, classes=...)."
             )
-        return {
-            "class": kind,
-            "fields": {k: self.encode(v, f"{path}.{k}") for k, v in parts.items()},
-        }
+        encoded = {name: self.encode(part, f"{path}.{name}") for name, part in parts.items()}
+        return {"class": type(value).__name__, "fields": encoded}
 
 
 class Decoder:
@@ -163,19 +157,19 @@ class Decoder:
                     self._arrays[entry] = parse_npy(self._entries[entry])
                 return self._arrays[entry]
             case {"items": list(items), "text": is_text}:
-                if is_text:
-                    return text_array(items)
-                return np.fromiter(self.decode(items), object, len(items))
+                values = self.decode(items)
+                return text_array(values) if is_text else np.fromiter(values, object, len(values))
             case {"csr": list(parts), "shape": list(shape)}:
-                return checked_csr(*self.decode(parts), tuple(shape))
+                data, indices, indptr = self.decode(parts)
+                return checked_csr(data, indices, indptr, tuple(shape))
             case {"index": values}:
                 with suppress(ImportError):
-                    return import_module("pandas").Index(self.decode(values))
+                    return import_module("pandas").Index(self.decode(values).tolist())
                 return None
             case {"mean": list(parts)}:
                 return MeanEnsemble(self.decode(parts))
             case {"ensemble": str(name), "files": dict(files)}:
-                learner = find_part(name, self._classes)
+                learner = find_class(name, self._classes)
                 require(issubclass(learner, Learner), f"{name} is not a learner")
                 contents = {file: self._entries[entry] for file, entry in files.items()}
                 for file, content in contents.items():
@@ -186,11 +180,10 @@ class Decoder:
                 values = {key: self.decode(item) for key, item in encoded.items()}
                 if name == "Graph":
                     return checked_graph(**values)
-                if name not in records():
-                    return find_part(name, self._classes)(**values)
-                for key, item in values.items():
-                    conform(item, types_of(records()[name])[key], f"{name}.{key}")
-                return records()[name](**values)
+                kind = find_class(name, self._classes)
+                for key, item in () if issubclass(kind, BaseEstimator) else values.items():
+                    conform(item, types_of(kind)[key], f"{name}.{key}")
+                return kind(**values)
         return value
 
 
@@ -226,9 +219,9 @@ def conform(value: Any, hint: Any, path: str) -> None:
 
 def text_array(items: list[Any]) -> NDArray[Any]:
     """Return an array of text, which is as wide as the longest."""
-    sizes = [len(item) if isinstance(item, str) else 2**62 for item in items]
+    sizes = [len(item) for item in items]
     is_dense = len(items) * max(sizes, default=0) <= 16 * sum(sizes) + 2**22
-    require(is_dense and max(sizes, default=0) < 2**62, "an array of text must hold short text")
+    require(is_dense, "an array of text must not be much wider than its items")
     return np.asarray(items, dtype=str)
 
 

@@ -8,7 +8,7 @@ here is a tree. Errors are of type ``ValueError``, or whatever malformed JSON le
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,11 @@ from numpy.typing import NDArray
 from ebboost._common import IntArray
 from ebboost.files.archive import parse_json
 
-if TYPE_CHECKING:
-    from ebboost.learners.network import NetworkEnsemble
-
+Sizes = Mapping[int, int]  # number of categories of each column that holds such
 LARGEST = 1e150  # of a score: its square, and sums of such, are finite
 MAX_LEAVES = 131_072
 MAX_DEPTH = 1_000  # libraries recurse
 INT32_MAX = int(np.iinfo(np.int32).max)
-# Of coefficients and of outputs of a network: their products are finite in single precision.
-LARGEST_COEFFICIENT = 1e9
-LARGEST_OUTPUT = 1e18
 
 
 def require(condition: object, message: str) -> None:
@@ -36,8 +31,8 @@ def require(condition: object, message: str) -> None:
 
 def check_array(
     name: str,
-    array: NDArray[Any],
-    shape: tuple[int | None, ...],
+    array: NDArray,
+    shape: Any,
     low: float = -LARGEST,
     high: float = LARGEST,
     kind: str = "f",
@@ -55,7 +50,7 @@ def as_numbers(name: str, values: list[Any], low: Any, high: Any, kind: type = f
     """Return numbers of JSON as an array; ``low`` and ``high`` are numbers, or one for each."""
     kinds = {int, float} if kind is float else {int}
     require(set(map(type, values)) <= kinds, f"{name} must be numbers of type {kind.__name__}")
-    array = np.array(values, dtype=kind)
+    array: NDArray[Any] = np.array(values, dtype=kind)
     require(((array >= low) & (array <= high)).all(), f"{name} must be within its range")
     return array
 
@@ -88,10 +83,6 @@ _REST = re.compile(
     r"(?:\nparameters:\n\nend of parameters\n)?\npandas_categorical:null\n",
     flags=re.ASCII,
 )
-_LINES = {"num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type"}
-_LINES |= {"left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count", "is_linear"}
-_LINES |= {"internal_value", "internal_weight", "internal_count", "shrinkage"}
-_SETS = {"cat_boundaries", "cat_threshold"}  # of trees that split on categories
 _CHARACTERS = set("0123456789+-.einf ")
 
 
@@ -113,11 +104,9 @@ def check_lightgbm(text: str, n_columns: int, n_outputs: int) -> None:
     require(_REST.fullmatch(rest), "trees.txt: malformed text after the last tree")
     trees = []
     for number, tree in enumerate(texts):
-        pairs = [line.partition("=")[::2] for line in tree.rstrip("\n").split("\n")]
-        trees.append(dict(pairs))
-        names = _LINES | (_SETS if trees[-1].get("num_cat") != "0" else set())
-        same = trees[-1].keys() == names and len(pairs) == len(names)
-        require(same, f"tree {number} must have each line once")
+        pairs = [line.split("=") for line in tree.rstrip("\n").split("\n")]
+        trees.append(dict(pairs))  # ValueError for other lines
+        require(len(trees[-1]) == len(pairs), f"tree {number} must have each line once")
     if trees:
         _check_lightgbm_trees(trees, n_columns)
 
@@ -130,12 +119,14 @@ def _check_lightgbm_trees(trees: Sequence[Mapping[str, str]], n_columns: int) ->
         return np.array([value.count(" ") + 1 if value else 0 for value in values])
 
     def read(name: str, sizes: IntArray, low: Any, high: Any, kind: type = float) -> NDArray:
+        known.add(name)
         require(np.array_equal(sizes, sizes_of(name)), f"{name} must have a number for each node")
         joined = " ".join(tree[name] for tree in trees if tree.get(name))
         require(_CHARACTERS.issuperset(joined), f"{name} must be numbers")
         values = json.loads(f"[{joined}]".replace(" ", ",").replace("inf", "Infinity"))
         return as_numbers(name, values, low, high, kind)
 
+    known: set[str] = set()
     once = np.ones(len(trees), dtype=np.int64)
     leaves = read("num_leaves", once, 1, MAX_LEAVES, int)
     n_sets = read("num_cat", once, 0, MAX_LEAVES, int)
@@ -158,7 +149,7 @@ def _check_lightgbm_trees(trees: Sequence[Mapping[str, str]], n_columns: int) ->
     for side, name in zip(sides, ("left_child", "right_child"), strict=True):
         child = read(name, splits, -own - 1, own - 1, int)
         side[inner] = first + np.where(child < 0, own + ~child, child)
-    check_forest(*sides, roots)
+    check_forest(sides[0], sides[1], roots)
     by_category = read("decision_type", splits, 0, 11, int) % 2 == 1
     sets = read("threshold", splits, -np.inf, np.inf)[by_category]
     is_set = (
@@ -173,15 +164,14 @@ def _check_lightgbm_trees(trees: Sequence[Mapping[str, str]], n_columns: int) ->
     n_words = np.zeros(len(trees), dtype=np.int64)
     n_words[n_sets > 0] = [part[-1] for part in of_trees]
     read("cat_threshold", n_words, 0, 2**32 - 1, int)
+    require(all(tree.keys() <= known for tree in trees), "a tree must have known lines")
 
 
-def check_xgboost(
-    content: bytes, n_columns: int, n_outputs: int, categories: Mapping[int, int]
-) -> None:
+def check_xgboost(content: bytes, n_columns: int, n_outputs: int, categories: Sizes) -> None:
     """Check XGBoost's JSON; its own parser checks the lengths of arrays, not their values."""
     document = parse_json(content)
     trees = document["learner"]["gradient_booster"]["model"]["trees"]
-    sizes = np.array([len(tree["left_children"]) for tree in trees])
+    sizes = np.array([len(tree["left_children"]) for tree in trees], dtype=np.int64)
     roots = np.cumsum(sizes) - sizes
     first, last = np.repeat(roots, sizes), np.repeat(sizes - 1, sizes)
 
@@ -207,8 +197,9 @@ def check_xgboost(
     # Sets of categories, one after the other: XGBoost allocates up to the largest code of each.
     codes, counts = read("categories", 0, INT32_MAX), read("categories_sizes", 0, INT32_MAX)
     most = [categories.get(column, 0) for column in columns[by_category].tolist()]
-    fits = counts.size == len(most) and counts.sum() == codes.size
-    require(fits and (codes < np.repeat(most, counts)).all(), "categories must be of the table")
+    limits = np.repeat(np.array(most, dtype=int), counts)
+    fits = codes.size == limits.size and (codes < limits).all()
+    require(fits, "categories must be those of the table")
     expected = []
     for number, (tree, start, size) in enumerate(zip(trees, roots, sizes, strict=True)):
         own, widths = slice(start, start + size), np.array(tree["categories_sizes"], dtype=int)
@@ -248,19 +239,17 @@ def check_xgboost(
         "objective": {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
     }
     same = document == {"version": document["version"], "learner": learner}
-    require(same and trees, f"trees.json must be trees of {n_columns} columns, {n_outputs} outputs")
+    require(same, f"trees.json must be trees of {n_columns} columns, {n_outputs} outputs")
 
 
-def check_network(
-    network: "NetworkEnsemble", n_columns: int, n_outputs: int, categories: Mapping[int, int]
-) -> None:
+def check_network(network: Any, n_columns: int, n_outputs: int, categories: Sizes) -> None:
     """Check that the arrays of a network belong together and to the table."""
     from ebboost.learners.network import INPUTS, MISSING
 
     scaling, units = network.scaling, network.units
     n_inputs, n_units, n_rounds = len(scaling.source), len(units.inputs), network.weights.size
     knots = (n_inputs, np.shape(scaling.knots)[-1])
-    most, most_output = LARGEST_COEFFICIENT, LARGEST_OUTPUT
+    most = 1e9  # of coefficients; with the most of outputs, products are finite in float32
     check_array("source", scaling.source, (n_inputs,), 0, n_columns - 1, "i")
     check_array("level", scaling.level, (n_inputs,), MISSING, INT32_MAX, "i")
     check_array("knots", scaling.knots, knots)
@@ -268,9 +257,7 @@ def check_network(
     check_array("inputs", units.inputs, (n_units, INPUTS), 0, n_inputs - 1, "i")
     check_array("coefficients", units.coefficients, (n_units, INPUTS), -most, most)
     check_array("biases", units.biases, (n_units,), -most, most)
-    check_array(
-        "outputs", units.outputs, (n_units + n_rounds, n_outputs), -most_output, most_output
-    )
+    check_array("outputs", units.outputs, (n_units + n_rounds, n_outputs), -1e18, 1e18)
     check_array("weights", network.weights, (n_rounds,))
     check_array("sample", network.sample, (None, n_inputs), -10.0, 10.0)
     fits = knots[1] > 0 and bool((np.diff(scaling.knots) >= 0.0).all())

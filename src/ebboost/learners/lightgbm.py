@@ -269,7 +269,7 @@ def _scaled(tree: str, factor: float) -> str:
     """The lines of a tree with leaf values times a factor."""
     values = _LEAF_VALUES.search(tree)
     assert values is not None
-    scaled = " ".join(repr(factor * float(value)) for value in values[1].split())
+    scaled = " ".join(repr(float(factor) * float(value)) for value in values[1].split())
     return f"{tree[: values.start(1)]}{scaled}{tree[values.end(1) :]}"
 
 
