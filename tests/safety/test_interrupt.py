@@ -128,9 +128,9 @@ def test_a_second_ctrl_c_raises_at_once_and_loops_over_fits_end():
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(TABLE, labels(), graph=GRAPH, callbacks=[AtRound(3), AtRound(3)])
     time.sleep(PAUSE)
-    parameters = {"callbacks": [AtRound(5)]}
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-        eb.cross_validate(regressor(), TABLE, TRUTH, GRAPH, cv=3, fit_parameters=parameters)
+        for _ in range(3):
+            regressor().fit(TABLE, TRUTH, graph=GRAPH, callbacks=[AtRound(15)])
 
 
 def test_a_thread_and_a_handler_of_the_user_are_left_alone():

@@ -78,10 +78,10 @@ FITS = {
     ),
     "cross_validate": lambda f: eb.cross_validate(regressor(), X, f(FULL), NAMED, cv=2),
     "cross_validate, weight": lambda f: eb.cross_validate(
-        regressor(), X, FULL, NAMED, cv=2, fit_parameters={"sample_weight": f(abs(OFFSET))}
+        regressor(), X, FULL, NAMED, cv=2, sample_weight=f(abs(OFFSET))
     ),
     "cross_validate, offset": lambda f: eb.cross_validate(
-        regressor(), X, FULL, NAMED, cv=2, fit_parameters={"offset": f(OFFSET)}
+        regressor(), X, FULL, NAMED, cv=2, offset=f(OFFSET)
     ),
     "cross_validate, time": lambda f: eb.cross_validate(
         regressor(), X, FULL, NAMED, cv=eb.TimeSplit(2), time=f(WHEN)
