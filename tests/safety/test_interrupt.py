@@ -124,13 +124,17 @@ def test_models_that_are_complete_are_used_alone():
     assert set(model.model_.unseen.rows) < set(whole.model_.unseen.rows)
 
 
+def fit_in_a_loop():
+    for _ in range(3):
+        regressor().fit(TABLE, TRUTH, graph=GRAPH, callbacks=[AtRound(15)])
+
+
 def test_a_second_ctrl_c_raises_at_once_and_loops_over_fits_end():
     with pytest.raises(KeyboardInterrupt):
         regressor().fit(TABLE, labels(), graph=GRAPH, callbacks=[AtRound(3), AtRound(3)])
     time.sleep(PAUSE)
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-        for _ in range(3):
-            regressor().fit(TABLE, TRUTH, graph=GRAPH, callbacks=[AtRound(15)])
+        fit_in_a_loop()
 
 
 def test_a_thread_and_a_handler_of_the_user_are_left_alone():

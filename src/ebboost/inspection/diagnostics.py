@@ -346,16 +346,14 @@ class GroupCoverage(NamedTuple):
     high: float
 
 
-def coverage_by_group(
-    model: Model, table: Table | None, held: Held, covered: BoolArray, level: float = 0.9
-) -> list[GroupCoverage]:
+def coverage_by_group(model: Model, table: Table | None, held: Held) -> list[GroupCoverage]:
     """Return the coverage of 90 % intervals or sets in groups of labels."""
+    covered = set_coverage(held)[0] if held.is_classes else coverage(model).covered
     result = []
     for name, own in label_groups(model, table, held):
         size = int(own.sum())
-        low, high = binom.ppf([0.025, 0.975], size, level) / size
-        share = float(covered[own].mean())
-        result.append(GroupCoverage(name, size, share, float(low), float(high)))
+        low, high = binom.ppf([0.025, 0.975], size, 0.9) / size
+        result.append(GroupCoverage(name, size, float(covered[own].mean()), low, high))
     return result
 
 

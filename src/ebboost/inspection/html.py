@@ -84,9 +84,7 @@ def bar(share: float, kinds: tuple[str, str] = ("down", "up")) -> Html:
     return Html(f'<span class="bar"><i class="{kinds[share > 0]}" style="{style}"></i></span>')
 
 
-def plot(
-    draw: "Callable[[Axes], object]", label: str, size: tuple[float, float] = (5.2, 3.4)
-) -> Html:
+def plot(draw: "Callable[..., Axes]", label: str, size: tuple[float, float] = (5.2, 3.4)) -> Html:
     """Return a plot as inline SVG in the colors of the page; ``label`` is for screen readers."""
     from matplotlib import style
     from matplotlib.figure import Figure
@@ -96,7 +94,7 @@ def plot(
     with warnings.catch_warnings(), style.context(["default", rules]):
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(size, layout="constrained")
-        draw(figure.subplots())
+        draw(ax=figure.subplots())
         figure.savefig(file, format="svg", transparent=True)
     svg = file.getvalue()
     width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebboost._common import BoolArray, IntArray, TableLike
+from ebboost._common import IntArray, TableLike
 from ebboost.data.checks import node_positions
 from ebboost.files.archive import replace_file
 from ebboost.inspection import diagnostics, plots
@@ -32,6 +32,7 @@ from ebboost.inspection.html import (
     table,
     tag,
 )
+from ebboost.intervals import half_widths
 from ebboost.model import metric_of
 from ebboost.summary import gain_text, is_harm
 
@@ -372,18 +373,14 @@ def maps(context: Context) -> Html:
     draw = {"Predictions": plots.prediction_map}
     if context.held is not None:
         draw |= {"Residuals": plots.residual_map, "Uncertainty": plots.uncertainty_map}
-    drawn = [
-        tag("div", joined(tag("h3", name), plot(partial(_drawn, one, context), name, (4.6, 3.7))))
-        for name, one in draw.items()
-    ]
+    drawn = []
+    for name, one in draw.items():
+        picture = plot(partial(one, context.estimator, X=context.X), name, (4.6, 3.7))
+        drawn.append(tag("div", joined(tag("h3", name), picture)))
     note = f"Rows are drawn at {place.source}."
     if context.held is not None:
         note += " Residuals are those of labels that were not trained on; other rows are grey."
     return joined(paragraph(note), tag("div", joined(*drawn), "thirds"))
-
-
-def _drawn(draw: Callable[..., object], context: Context, ax: Any) -> None:
-    draw(context.estimator, ax, X=context.X)
 
 
 def columns(context: Context) -> Html:
@@ -489,48 +486,37 @@ def uncertainty(context: Context) -> Html:
         return missing(NO_LABELS)
     if held.rows.size < diagnostics.MIN_GROUP:
         return missing(f"Coverage needs at least {diagnostics.MIN_GROUP} labels not trained on.")
+    first = _calibration(context, held) if held.is_classes else _coverage(context)
+    groups = diagnostics.coverage_by_group(context.model, context.table, held)
+    kind = "90% intervals"
     if held.is_classes:
-        first = _calibration(context, held)
-        covered, size = diagnostics.set_coverage(held)
-        name = "90% prediction sets"
-        kind = f"{name}, of {size.mean():.3g} classes in the mean,"
-        note = " Sets contain at least the most probable class, so they may cover more."
-    else:
-        first, covered = _coverage(context)
-        name = kind = "90% intervals"
-        note = ""
-    groups = diagnostics.coverage_by_group(context.model, context.table, held, covered)
-    rows: list[list[object]] = [["", "labels", "coverage of 90%", "range by chance"]]
-    for group, n_labels, *shares in groups:
-        share, low, high = map(percent, shares)
-        rows.append([group, f"{n_labels:,}", share, f"{low} to {high}"])
-    text = f"{kind} cover {percent(float(covered.mean()))} of the labels. Bars are where 19 of 20 "
-    text += f"groups of that size are if 90% holds for them.{note}"
-    draw = partial(plots.draw_coverage, groups, name)
-    size_of_chart = (5.8, 1.3 + 0.3 * len(groups))
-    second = chart(draw, "Coverage by group, and its range by chance", rows, size_of_chart)
+        size = diagnostics.set_coverage(held)[1].mean()
+        kind = f"90% prediction sets, of {size:.3g} classes in the mean,"
+    text = f"{kind} cover {percent(groups[0].share)} of the labels. Bars are where 19 of 20 groups "
+    text += "of that size are if 90% holds for them."
+    if held.is_classes:
+        text += " Sets contain at least the most probable class, so they may cover more."
+    draw = partial(plots.coverage_by_group, context.estimator, X=context.X)
+    chart_size = (5.8, 1.3 + 0.3 * len(groups))
+    second = plot(draw, "Coverage by group, and its range by chance", chart_size)
     halves = (tag("div", first), tag("div", joined(paragraph(text), second)))
     return tag("div", joined(*halves), "halves")
 
 
-def _coverage(context: Context) -> tuple[Html, BoolArray]:
-    """Text and plot of the coverage of intervals by level, and what 90 % intervals cover."""
+def _coverage(context: Context) -> Html:
+    """Text and plot of the coverage of intervals by level."""
     model = context.model
     observed = diagnostics.coverage(model)
-    shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
-    unlabelled = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
-    where = {"nodes": unlabelled} if unlabelled.size else {}
     rows: list[list[object]] = [["stated", "covered", "half width"]]
-    for level, share in shares.items():
-        intervals = context.estimator.predict(interval=level, **where)
-        width = float(np.median(intervals.upper - intervals.lower)) / 2.0
-        rows.append([percent(level), percent(share), f"± {figure(width, DIGITS)}"])
+    for level, share in zip(observed.levels, observed.share.tolist(), strict=True):
+        widths, where = half_widths(model, level)
+        width = figure(float(np.median(widths)), DIGITS)
+        rows.append([percent(level), percent(share), f"± {width}"])
     text = "predict(interval=0.9) returns intervals. Here they are calibrated on one half of the "
     text += "labels that were not trained on, and counted in the other. Half widths are medians "
-    text += f"over {'rows without a label' if where else 'all rows'}."
-    label = f"Stated and observed coverage: 90% intervals cover {percent(shares[0.9])}"
-    drawn = chart(partial(plots.coverage, context.estimator), label, rows)
-    return joined(paragraph(text), drawn), observed.covered
+    text += f"over {where}."
+    label = "Stated and observed coverage of intervals"
+    return joined(paragraph(text), chart(partial(plots.coverage, context.estimator), label, rows))
 
 
 def _calibration(context: Context, held: Held) -> Html:
