@@ -63,9 +63,8 @@ def _field_rows(model: Model) -> list[tuple[str, str]]:
     fields = [one.field for one in model.components if one.field is not None]
     if not fields:
         return []
-    text = f"λ = {fields[-1].lam:.3g}, τ = {fields[-1].tau:.3g}"
-    rows = [("field", f"{text}; range {field_range(fields[-1]):.3g} edges")]
-    return [*rows, ("labels", "predictions use the labels of fit, and predict(new_labels=...)")]
+    distance = f"labels inform rows up to about {field_range(fields[-1]):.3g} edges away"
+    return [("field", f"{distance}, also those of predict(new_labels=...)")]
 
 
 def _interval_rows(model: Model) -> list[tuple[str, str]]:

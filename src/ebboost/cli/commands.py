@@ -201,7 +201,9 @@ def new_rows(
             remedy = "The model was fitted on numbers: correct it, or leave the cell empty."
             X[name] = columns.numbers(table, name, f"column {name!r}", remedy)
     roles = {role: name_of(model, role) for role in ("exposure", "offset", "groups")}
-    arguments = columns.roles(table, {role: name for role, name in roles.items() if name})
+    arguments: dict[str, Any] = dict(
+        columns.roles(table, {role: name for role, name in roles.items() if name})
+    )
     ids = problems.row_numbers(table)
     if edges is not None:
         ids, more = _connected(model, table, edges)
@@ -219,8 +221,9 @@ def new_rows(
     if not rows.size:
         problem = f"{table.path}: the target is known in every row"
         raise ValueError(f"{problem}: --all predicts them anyway.")
-    if any(one.field is not None for one in model.components) and not has_groups:
-        known = y.dropna()
+    known = y.dropna()
+    uses_labels = any(one.field is not None for one in model.components) and not has_groups
+    if uses_labels and (len(known) or "attach" not in arguments and "graph" in arguments):
         is_text = classes is not None and classes.dtype.kind not in "iub"
         values = known.to_numpy(dtype=object if is_text else float)
         arguments["new_labels"] = (known.index.to_numpy(), values)
@@ -254,8 +257,8 @@ def _connected(model: Model, table: Table, edges: Table) -> tuple[Any, dict[str,
         raise ValueError(f"{table.path}: the model was fitted on node {both!r}: leave it out.")
     text = f"{count(rows.size, 'edge')} of {edges.path.name} lead to rows that the model was fitted"
     outputs.note(f"{text} on: the new rows are added to its graph.")
-    attach = (rows, as_row_numbers(ends), links[:, ids.size :].tocsr()[rows, ends])
-    return ids, arguments | {"attach": attach}
+    weights = links[:, ids.size :].tocsr()[rows, ends]
+    return ids, arguments | {"attach": (rows, as_row_numbers(ends), weights)}
 
 
 def rows_of(model: Model, file: Path, nodes: list[str]) -> IntArray:

@@ -117,8 +117,8 @@ class Options:
         """Return the unfitted estimator of a task."""
         kind = EBBSClassifier if task == "classification" else EBBSRegressor
         n_folds = self.folds or (1 if self.preset == "fast" else "auto")
-        settings = {"max_seconds": self.max_seconds, "loss": self.loss_name, "n_folds": n_folds}
-        return kind(self.rounds, random_state=self.seed, **settings)
+        settings: dict[str, Any] = {"loss": self.loss_name, "max_seconds": self.max_seconds}
+        return kind(self.rounds, n_folds=n_folds, random_state=self.seed, **settings)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -165,14 +165,14 @@ class Edges(NamedTuple):
     how: str
     names: dict[str, str]  # of the columns
 
-    def graph(self, ids: Sequence[str] | None, skip_unknown: bool = False) -> Graph:
+    def graph(self, ids: Any, skip_unknown: bool = False) -> Graph:
         """Return the graph of nodes with these ids, or with those that edges name."""
         if ids is not None:
-            ends = self.frame[["source", "target"]]
-            absent = ends.where(~ends.isin(set(ids))).stack()
-            unknown = ~ends.isin(set(ids)).all(axis=1).to_numpy()
+            ends, known = self.frame[["source", "target"]], set(ids)
+            unknown = ~ends.isin(known).all(axis=1).to_numpy()
+            absent = [one for one in pd.unique(ends.to_numpy().ravel()) if one not in known]
             text = f"{count(int(unknown.sum()), 'edge')} to nodes that are not in the table"
-            text += f", such as {absent.iloc[0]!r}" if len(absent) else ""
+            text += f", such as {absent[0]!r}" if absent else ""
             if unknown.any() and not skip_unknown:
                 remedy = "Add them, name another --id, or leave such edges out: --skip-unknown."
                 raise ValueError(f"{self.table.where(unknown)}: {text}. {remedy}")
@@ -210,11 +210,12 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
         arguments["coordinates"] = list(pair)
     elif read is not None:
         arguments["graph"] = read.graph(ids, options.skip_unknown)
-    leave = [target, id_name, *(options.drop or [])]
+    leave = [target, id_name or "", *(options.drop or [])]
     leave += [name for role, name in options.roles.items() if role != "time"]
     X, kinds, commas = columns.features(table, leave, options.categorical or [])
-    task = "regression" if options.loss_name != "auto" and options.task == "auto" else options.task
-    y, task = columns.labels(table, target, task, options.missing or [])
+    is_number = options.loss_name != "auto" and options.task == "auto"
+    task = "regression" if is_number else options.task
+    y, found = columns.labels(table, target, task, options.missing or [])
     layout = table.layout + ", decimal commas" * commas
     named = "row numbers are ids" if id_name is None else f"ids {id_name!r}"
     facts = {"table": f"{nodes.name}, {layout}: {named}"}
@@ -230,7 +231,7 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
     source = {"node_id": id_name, "target": target, **options.roles}
     source |= {} if read is None else read.names
     X = X.set_axis(pd.Index(row_numbers(table) if ids is None else ids, dtype=object))
-    return Problem(X, y, task, arguments, facts, source)
+    return Problem(X, y, found, arguments, facts, source)
 
 
 def row_numbers(table: Table) -> Texts:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ebboost._common import Array, IntArray
+from ebboost._common import Array, BoolArray, IntArray
 from ebboost.data.leakage import COPY, MIN_ROWS, explained_share, within_classes
 from ebboost.data.table import Table
 from ebboost.graph import Graph
@@ -62,15 +62,15 @@ def table_findings(table: Table, rows: IntArray, labels: Array, classes: bool) -
         if problem is not None and (problem[0] != "identifier" or position not in table.dates):
             columns.setdefault(problem[0], []).append(f"{shorten(name)!r}{problem[1]}")
     findings = [
-        Finding(text.format(listed(columns[problem])), advice)
-        for problem, (text, advice) in COLUMN_PROBLEMS.items()
-        if problem in columns
+        Finding(text.format(listed(columns[kind])), advice)
+        for kind, (text, advice) in COLUMN_PROBLEMS.items()
+        if kind in columns
     ]
     comparable = np.nan_to_num(values, nan=np.inf) + 0.0  # + 0.0: minus zero is zero
     repeated = len(values) - len({row.tobytes() for row in comparable})
     if repeated > REPEATED_ROWS * table.n_rows:
-        problem = f"{count(repeated, 'row')} repeat another row in all columns."
-        findings.append(Finding(problem, "Check that rows were not duplicated by a join."))
+        text = f"{count(repeated, 'row')} repeat another row in all columns."
+        findings.append(Finding(text, "Check that rows were not duplicated by a join."))
     return findings
 
 
@@ -152,7 +152,7 @@ def graph_findings(
         )
 
 
-def _labelled_neighbors(graph: Graph, labelled: Array) -> tuple[float, float]:
+def _labelled_neighbors(graph: Graph, labelled: BoolArray) -> tuple[float, float]:
     """Share of labelled nodes among the neighbours of nodes to predict, and of labelled nodes.
 
     The first is that of the second where there is nothing to predict.

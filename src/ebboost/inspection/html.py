@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ebboost.inspection import plots
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 Rows = Sequence[Sequence[object]]
 INK = "#1d262e"
@@ -84,7 +84,7 @@ def bar(share: float, kinds: tuple[str, str] = ("down", "up")) -> Html:
     return Html(f'<span class="bar"><i class="{kinds[share > 0]}" style="{style}"></i></span>')
 
 
-def plot(draw: "Callable[..., Axes]", label: str, size: tuple[float, float] = (5.2, 3.4)) -> Html:
+def plot(draw: Callable[..., object], label: str, size: tuple[float, float] = (5.2, 3.4)) -> Html:
     """Return a plot as inline SVG in the colors of the page; ``label`` is for screen readers."""
     from matplotlib import style
     from matplotlib.figure import Figure

@@ -149,8 +149,8 @@ def _confusion(ax: "Axes", held: Held, names: Any, most: int) -> None:
 def importances(model: Model, ax: "Axes", *, most: int = 15) -> None:
     """Draw the columns that matter most, by their own values and by those of neighbours."""
     ranked = diagnostics.importances(model)[:most]
-    own, near = ([one[part] for one in ranked] for part in (1, 2))
-    names = [one.name for one in ranked]
+    names, own = [one.name for one in ranked], [one.own for one in ranked]
+    near = [one.of_neighbors for one in ranked]
     _bars(ax, names, own, [FIRST] * len(names), "share of what was learned")
     if any(near):
         ax.barh(range(len(names)), near, left=own, color=SECOND)
