@@ -9,9 +9,9 @@
 
 import logging
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ebboost import datasets
+from ebboost import _ctrl_c, datasets  # noqa: F401 - before what takes long
 from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
@@ -34,25 +34,50 @@ from ebboost.losses import (
     Tweedie,
 )
 from ebboost.model import Gain, Model
-from ebboost.model_selection.bind import bind
-from ebboost.model_selection.cross_validation import cross_validate
-from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
-from ebboost.model_selection.tuning import tune
 from ebboost.smoothing import Laplacian, Operator, Smoother
+
+if TYPE_CHECKING:
+    from ebboost import paper
+    from ebboost.inspection import plots as plot
+    from ebboost.inspection.graph_check import GraphCheck, check_graph
+    from ebboost.inspection.report import write_report
+    from ebboost.model_selection.bind import bind
+    from ebboost.model_selection.cross_validation import cross_validate
+    from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
+    from ebboost.model_selection.tuning import tune
 
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
-__all__ += ["Gamma", "Graph", "GraphBlockFold", "Huber", "Intervals", "Laplacian", "LatentField"]
-__all__ += ["Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
+__all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Laplacian"]
+__all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
 __all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
-__all__ += ["bind", "cross_validate", "datasets", "load", "tune"]
+__all__ += ["bind", "check_graph", "cross_validate", "datasets", "load", "paper", "plot", "tune"]
+__all__ += ["write_report"]
+
+_ON_FIRST_USE = {  # what a fit and a prediction do not need
+    "paper": "ebboost.paper",
+    "plot": "ebboost.inspection.plots",
+    "GraphCheck": "ebboost.inspection.graph_check",
+    "check_graph": "ebboost.inspection.graph_check",
+    "write_report": "ebboost.inspection.report",
+    "bind": "ebboost.model_selection.bind",
+    "cross_validate": "ebboost.model_selection.cross_validation",
+    "GraphBlockFold": "ebboost.model_selection.splitters",
+    "TimeSplit": "ebboost.model_selection.splitters",
+    "tune": "ebboost.model_selection.tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "paper":  # imported when it is used
-        return import_module("ebboost.paper")
-    raise AttributeError(f"module 'ebboost' has no attribute {name!r}")
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module 'ebboost' has no attribute {name!r}")
+    module = import_module(_ON_FIRST_USE[name])
+    return getattr(module, name, module)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

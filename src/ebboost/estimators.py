@@ -292,8 +292,9 @@ class BaseEBBS(BaseEstimator):
         where = (model.labels, model.table, graph, model.output.is_classifier)
         warn_of_leakage(*where, lambda: self.feature_importances_)
         if model.stop_reason == INTERRUPTED:
-            rounds = f"{len(model.rounds)} models with {min(model.rounds)} to {max(model.rounds)}"
-            warn_caller(f"fit was interrupted: the model is the best so far, {rounds} rounds.")
+            models = f"{len(model.rounds)} model{'s' * (len(model.rounds) > 1)}"
+            rounds = f"{min(model.rounds)} to {max(model.rounds)} rounds"
+            warn_caller(f"fit was interrupted: the model is the best so far, {models}, {rounds}.")
         return self
 
     def predict(
@@ -540,6 +541,7 @@ class BaseEBBS(BaseEstimator):
             problem = f"X has {table.n_rows} rows but the model was fitted on {model.n_rows}"
             raise ValueError(f"{problem}: pass the table fitted on.")
         order = order_of(model, None, None)
+        order.check(X=X)
         rows = checks.node_positions(order.rows(np.atleast_1d(nodes)), model.n_rows)
         return explain(model, rows, table)
 

@@ -45,7 +45,7 @@ from ebboost.intervals import Forecast, estimate_spread
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
-from ebboost.model import Component, Gain, Model, Unseen
+from ebboost.model import Component, Gain, Model, Unseen, in_metric, metric_of
 from ebboost.output import Output
 from ebboost.smoothing import Identity, Laplacian, Operator, Smoother
 from ebboost.strengths import estimate_strengths
@@ -75,6 +75,7 @@ class Data:
     offset: Array | None = None
     times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
+    geometry: Any = None  # of a GeoDataFrame
     #: What members share: columns, bins, spectral vectors, posteriors, by what they depend on.
     shared: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -190,19 +191,35 @@ def fit(
         )  # fmt: skip
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
+        announce(watchers, data, runs[0], 1, len(members))
         done = {run.parts.key for run in runs}
-        for member in members:
+        for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
             if parts.key in done:
                 continue
             run = cross_fit(parts, data, watchers, limit)
+            announce(watchers, data, run, number + 1, len(members))
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done.add(parts.key)
         data = replace(data, folds=data.folds.first(len(runs[0].models)))
         return assemble(data, runs, limit)
+
+
+def announce(
+    watchers: Sequence[Callback], data: Data, run: Run, number: int, n_members: int
+) -> None:
+    """Say what a member has reached."""
+    error, loss = "", data.output.loss
+    if run.models and (labels := data.folds.first(len(run.models)).unseen).size:
+        mean = labels.mean(0.5 * loss.deviance(run.unseen, labels.target))
+        error = f"{metric_of(loss)} {in_metric(loss, mean):.4g}, "
+    for one in watchers:
+        if isinstance(one, ProgressBar):
+            where = f"{number} of {n_members}: {run.parts.member.name}"
+            one.member_done(f"{where}, {error}{run.seconds:.1f} s")
 
 
 def read(
@@ -251,8 +268,8 @@ def read(
         held, held_values = checks.extra_labels(eval_set, rows, n_rows, classes)
         evaluation = Labels(held, output.encode(held_values, "eval_set"), np.ones(held.size))
     column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
-    if column is not None and not output.loss.log_link and not classes:
-        checks.check_offset_size(column, labels.target, rows)
+    if column is not None and not output.loss.log_link:
+        checks.check_offset_size(column, labels.target, classes)
     if column is not None and labels.target.shape[1] > 1:
         raise ValueError("offset needs one score for each row: y has more than two classes.")
     places = None
@@ -292,6 +309,7 @@ def read(
         offset=column,
         times=times,
         row_labels=order.index,
+        geometry=geometry,
     )
 
 
@@ -565,7 +583,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
             trained = [train(fold) for fold in range(n_folds)]
     models = []
     for model in trained:
-        if model is None or (model.reason == limit_reason(limit) and models):
+        is_cut = model is not None and model.reason == limit_reason(limit)
+        if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
             break
         models.append(model)
     seconds = time.perf_counter() - start
@@ -798,7 +817,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         together = nested(raw, folds, loss, offset)
     if not weights.any():
         weights[0] = 1e-12  # predictions are the intercept
-    gain = None
+    gain = without = None
     plain = [k for k, run in enumerate(runs) if not run.parts.uses_graph]
     if data.places is not None and plain and len(plain) < len(runs) and labels.size:
         without = nested(raw[plain], folds, loss, offset)
@@ -818,7 +837,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
     names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")
-    names = (*names, "row_labels")
+    names = (*names, "row_labels", "geometry")
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,
@@ -826,7 +845,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         labels=data.labels,
         components=components,
         intercept=intercept,
-        unseen=Unseen(labels.rows, labels.target, labels.weight, together),
+        unseen=Unseen(labels.rows, labels.target, labels.weight, together, without),
         selection=tuple(table),
         gain=gain,
         history=first.losses,

@@ -90,6 +90,7 @@ class Spread:
     variance: Array  # v on the nodes, in units of φ
     scale: Array  # s of the fitted rows
     scores: Array  # normal scores of the unseen labels, of shape (m,)
+    deviation: Array  # standard deviations there
     #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
     later: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     later_scores: Array = field(default_factory=lambda: np.zeros(0))
@@ -131,9 +132,11 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
-    distribution = distribution_with(loss, unseen.raw, root * deviation, df)
+    deviation = root * deviation
+    distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    spread = Spread(dispersion * root**2, own_field, df, variance, scale, scores, trees=trees)
+    parts = (own_field, df, variance, scale, scores, deviation)
+    spread = Spread(dispersion * root**2, *parts, trees=trees)
     if forecast is None:
         return spread
     target = forecast.labels
@@ -283,7 +286,9 @@ class ZeroOrGamma:
         self._zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
         positive = np.maximum(1.0 - self._zero, 1e-12)
         own_mean = mean / positive
-        own_variance = np.maximum((variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2)
+        own_variance = np.maximum(
+            (variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2
+        )
         self._amount = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
 
     def mean(self) -> Array:
@@ -401,6 +406,24 @@ def with_intervals(model: Model, predictions: Predictions, level: float) -> Inte
         ends[1, is_later] = conformal_quantile(spread.later_scores, tail)
     lower, upper = (distribution.ppf(level) for level in ndtr(np.sort(ends, axis=0)))
     return Intervals(model.output.decode(predictions.raw), lower, upper)
+
+
+def half_widths(model: Model, level: float) -> tuple[Array, str]:
+    """Return half widths of intervals, and of what: of rows to predict, else of unseen labels.
+
+    Rows whose own label is used have narrower ones.
+    """
+    spread, unseen = spread_of(model), model.unseen
+    rows = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
+    if rows.size:
+        chosen = Predictions(model.raw[rows], Rows(), rows)
+        intervals = with_intervals(model, chosen, level)
+        return (intervals.upper - intervals.lower) / 2.0, f"the {rows.size:,} rows to predict"
+    tail = 0.5 * (1.0 + level)
+    distribution = distribution_with(model.output.loss, unseen.raw, spread.deviation, spread.df)
+    lower = distribution.ppf(ndtr(-conformal_quantile(-spread.scores, tail)))
+    upper = distribution.ppf(ndtr(conformal_quantile(spread.scores, tail)))
+    return (upper - lower) / 2.0, f"the {unseen.rows.size:,} labels that were held out"
 
 
 def with_sets(model: Model, predictions: Predictions, level: float) -> PredictionSets:

@@ -68,6 +68,21 @@ class Unseen:
     target: Array  # of shape (m, n_outputs)
     weight: Array
     raw: Array
+    without: Array | None = None  # what members predict that do not use the graph
+
+
+def metric_of(loss: Loss) -> str:
+    """Return what errors are called: "RMSE" for squared error, "log-loss" for classes."""
+    if type(loss) is SquaredError:
+        return "RMSE"
+    return "deviance" if loss.curvature_has_units else "log-loss"
+
+
+def in_metric(loss: Loss, half_deviance: float) -> float:
+    """Return a mean loss, half a deviance, in the units of :func:`metric_of`."""
+    if type(loss) is SquaredError:
+        return float(np.sqrt(2.0 * half_deviance))
+    return 2.0 * half_deviance if loss.curvature_has_units else half_deviance
 
 
 @dataclass(frozen=True)
@@ -87,19 +102,15 @@ class Gain:
     def of(cls, loss: Loss, labels: Labels, without: Array, with_graph: Array) -> "Gain":
         """Return the gain from raw predictions without and with the graph."""
         share = labels.weight / labels.weight.mean()
-        pair = [share * loss.deviance(raw, labels.target) for raw in (without, with_graph)]
-        levels = [float(one.mean()) for one in pair]
-        name = "deviance" if loss.curvature_has_units else "log-loss"
-        if not loss.curvature_has_units:
-            pair, levels = [0.5 * one for one in pair], [0.5 * level for level in levels]
-        if type(loss) is SquaredError:
-            name = "RMSE"
-            roots = [max(np.sqrt(level), 1e-300) for level in levels]
-            pair = [one / (2.0 * root) for one, root in zip(pair, roots, strict=True)]
-            levels = [float(np.sqrt(level)) for level in levels]
+        pair = [0.5 * share * loss.deviance(raw, labels.target) for raw in (without, with_graph)]
+        levels = [in_metric(loss, float(one.mean())) for one in pair]
+        if type(loss) is SquaredError:  # to first order
+            pair = [one / max(level, 1e-300) for one, level in zip(pair, levels, strict=True)]
+        elif loss.curvature_has_units:
+            pair = [2.0 * one for one in pair]
         difference = pair[0] - pair[1]
         error = float(difference.std() / np.sqrt(max(difference.size, 1)))
-        return cls(name, *levels, error, labels.size)
+        return cls(metric_of(loss), *levels, error, labels.size)
 
     @property
     def relative(self) -> float:
@@ -131,6 +142,7 @@ class Model:
     raw: Array = field(default_factory=lambda: np.zeros((0, 1)), repr=False)
     spread: "Spread | None" = field(default=None, repr=False)
     row_labels: Any = field(default=None, repr=False)  # the pandas index of X
+    geometry: Any = field(default=None, repr=False)  # of a GeoDataFrame; to draw, not in files
     source: Mapping[str, Any] | None = None  # of a model that was fitted from files
 
     @property

@@ -3,9 +3,8 @@
 import numpy as np
 
 from ebboost.field import LatentField
-from ebboost.intervals import with_intervals
-from ebboost.model import Gain, Model
-from ebboost.predict import Predictions, Rows
+from ebboost.intervals import half_widths
+from ebboost.model import Gain, Model, in_metric, metric_of
 
 HARM = 2.5  # standard errors by which the graph must raise the error for a warning
 
@@ -27,12 +26,12 @@ def summarize(model: Model) -> str:
     if gain is not None:
         rows.append(("error", gain_text(gain)))
     if len(model.selection) > 1:
-        metric = gain.metric if gain is not None else "loss"
-        rows.append(("members", f"weight and loss at labels that were not trained on ({metric}):"))
+        metric = metric_of(model.output.loss)
+        rows.append(("members", f"weight, and {metric} at labels that were not trained on:"))
         for row in sorted(model.selection, key=lambda row: -row["weight"]):
-            loss = {"RMSE": np.sqrt(2.0 * row["loss"]), "deviance": 2.0 * row["loss"]}
-            shown = loss.get(metric, row["loss"])
-            rows.append(("", f"{'':12}{row['weight']:<8.3f}{shown:<10.4g}{row['member']}"))
+            error = in_metric(model.output.loss, row["loss"])
+            text = f"{row['weight']:<8.3f}{error:<10.4g}{row['member']}"
+            rows.append(("", f"{'':12}{text}"))
     rows += _field_rows(model)
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
@@ -64,9 +63,8 @@ def _field_rows(model: Model) -> list[tuple[str, str]]:
     fields = [one.field for one in model.components if one.field is not None]
     if not fields:
         return []
-    text = f"λ = {fields[-1].lam:.3g}, τ = {fields[-1].tau:.3g}"
-    rows = [("field", f"{text}; range {field_range(fields[-1]):.3g} edges")]
-    return [*rows, ("labels", "predictions use the labels of fit, and predict(new_labels=...)")]
+    distance = f"labels inform rows up to about {field_range(fields[-1]):.3g} edges away"
+    return [("field", f"{distance}, also those of predict(new_labels=...)")]
 
 
 def _interval_rows(model: Model) -> list[tuple[str, str]]:
@@ -74,14 +72,9 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
         return []
     if model.spread is None:
         return [("intervals", "none: every label was trained on")]
-    position = np.setdiff1d(np.arange(model.n_rows), model.labels.rows)
-    kind = "rows without a label"
-    if not position.size:
-        position, kind = np.arange(model.n_rows), "rows"
-    intervals = with_intervals(model, Predictions(model.raw[position], Rows(), position), 0.9)
-    widths = (intervals.upper - intervals.lower) / 2.0
+    widths, rows = half_widths(model, 0.9)
     if not np.isfinite(widths).all():
-        return [("intervals", "of 90 %: none, as too few labels were not trained on")]
+        return [("intervals", "none of 90 %: too few labels that were not trained on")]
     low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
-    text = f"90 % within ±{middle:.4g} for half of the {kind} ({low:.4g} to {high:.4g} for most)"
+    text = f"90 % within ±{middle:.4g} for half of {rows} ({low:.4g} to {high:.4g} for most)"
     return [("intervals", text)]

@@ -485,9 +485,11 @@ def group_column(X: object, groups: object, n_rows: int) -> Any:
     return values
 
 
-def check_offset_size(offset: Array, target: Array, rows: IntArray) -> None:
+def check_offset_size(offset: Array, target: Array, classes: bool) -> None:
     """Raise ValueError for an offset far beyond the labels, which it is added to the score of."""
-    largest = MAX_OFFSET_RATIO * max(float(np.abs(target).max(initial=0.0)), 1.0)
+    largest = MAX_SCORE
+    if not classes:
+        largest = MAX_OFFSET_RATIO * max(float(np.abs(target).max(initial=0.0)), 1.0)
     row = int(np.abs(offset).argmax())
     if abs(offset[row, 0]) > largest:
         raise ValueError(

@@ -32,7 +32,8 @@ def save(model: Model, path: str | os.PathLike[str], table: bool) -> None:
     import ebboost
 
     encoder = Encoder()
-    encoded = encoder.encode(model if table else replace(model, table=None), "model")
+    model = replace(model, geometry=None, table=model.table if table else None)
+    encoded = encoder.encode(model, "model")
     head = {"format": FORMAT, "format_version": VERSION, "ebboost": ebboost.__version__}
     manifest = json.dumps({**head, "model": encoded}).encode()
     write_zip(os.fspath(path), {"manifest.json": manifest, **encoder.entries})

@@ -35,12 +35,17 @@ class ModelFileError(ValueError):
 
 
 def write_zip(path: str, entries: Mapping[str, bytes]) -> None:
-    """Write a zip that replaces ``path``: others see the old file or all of the new one."""
+    """Write a zip; the same entries give the same bytes."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError(errno.EINVAL, "cannot be written: it is a folder or a device", path)
     content = _zipped(entries, zipfile.ZIP_DEFLATED)
     if sum(map(len, entries.values())) > MAX_RATIO * len(content):
         content = _zipped(entries, zipfile.ZIP_STORED)  # or it would be rejected as a zip bomb
+    replace_file(path, content)
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Write a file that replaces ``path``: others see the old file or all of the new one."""
     temporary = f"{path}.{token_hex(4)}.part"
     try:
         with open(temporary, "xb") as file:

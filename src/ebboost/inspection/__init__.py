@@ -1,0 +1,1 @@
+"""Checks of data, diagnostics of fitted models, plots and the report."""
