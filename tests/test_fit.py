@@ -46,7 +46,7 @@ def members(model):
         ({"learner": eb.LightGBM(7)}, {"graph": GRAPH}, {n for n in NAMES if "network" not in n}),
         ({"learner": eb.LightGBM(7)}, {}, {"trees"}),
         ({}, {"graph": eb.Graph.from_edges([], [], n_nodes=240)}, {"trees", "network"}),
-        ({"n_folds": 1}, {"graph": GRAPH}, {"trees", "trees + field"}),
+        ({"n_folds": 1}, {"graph": GRAPH}, {"trees", "trees + field + neighbours"}),
         ({"n_folds": 1}, {}, {"trees"}),
         ({"early_stopping": False}, {"graph": GRAPH}, {"trees + default field"}),
         ({"early_stopping": False}, {}, {"trees"}),

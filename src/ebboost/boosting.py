@@ -410,7 +410,9 @@ def boost(
             done += 1
             validation = objective.validation_value(point)
             grown = (gradient, curvature, tree)
-            info = RoundInfo(done - 1, n_rounds, value, validation, point, step, grown, member, fold)
+            info = RoundInfo(
+                done - 1, n_rounds, value, validation, point, step, grown, member, fold
+            )
             stopping = [callback for callback in callbacks if callback.after_round(info)]
             if stopping:
                 reason = stopping[0].reason
@@ -424,4 +426,3 @@ def boost(
     for callback in callbacks:
         best = callback.after_training(best)
     return Boosted(best, len(best.weights), done, reason)
-

@@ -89,7 +89,14 @@ CLASS_WEIGHT = """
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes."""
 #: Parameters of LightGBM and others, which belong to a learner here.
-OF_LEARNERS = {"num_leaves", "max_depth", "min_child_samples", "reg_lambda", "reg_alpha", "subsample"}
+OF_LEARNERS = {
+    "num_leaves",
+    "max_depth",
+    "min_child_samples",
+    "reg_lambda",
+    "reg_alpha",
+    "subsample",
+}
 OF_LEARNERS |= {"colsample_bytree", "min_child_weight", "max_bin", "n_units"}
 
 
@@ -599,7 +606,9 @@ class BaseEBBS(BaseEstimator):
         estimator
         """
         names = signature(cls).parameters
-        estimator = cls(**{name: value for name, value in model.parameters.items() if name in names})
+        estimator = cls(
+            **{name: value for name, value in model.parameters.items() if name in names}
+        )
         estimator._model = model  # type: ignore[misc]
         return estimator
 

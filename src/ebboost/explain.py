@@ -136,7 +136,9 @@ def explain(model: Model, rows: IntArray, table: Table | None) -> list[Explanati
             for place, (base, names, other, of_labels) in zip(batch, parts, strict=True):
                 factor, shift = _factor(one, base, offsets[place], names, other, of_labels)
                 bases[place] += one.weight * shift
-                for target, source in zip((own, others, labels), (names, other, of_labels), strict=True):
+                for target, source in zip(
+                    (own, others, labels), (names, other, of_labels), strict=True
+                ):
                     for key, value in source.items():
                         total = target[place].get(key, 0.0)  # type: ignore[call-overload]
                         target[place][key] = total + one.weight * factor * value  # type: ignore[index]

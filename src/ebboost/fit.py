@@ -21,7 +21,15 @@ from sklearn.utils.validation import _get_feature_names
 from threadpoolctl import threadpool_limits
 
 from ebboost import defaults
-from ebboost._common import Array, IntArray, LabelledRows, LabelsLike, TableLike, seed_of, warn_caller
+from ebboost._common import (
+    Array,
+    IntArray,
+    LabelledRows,
+    LabelsLike,
+    TableLike,
+    seed_of,
+    warn_caller,
+)
 from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
 from ebboost.data import checks
@@ -183,6 +191,11 @@ def fit(
     callbacks: Sequence[Callback] = (),
 ) -> Model:
     """Return the fitted model of an estimator."""
+    own = settings.labels
+    if not isinstance(own, LatentField) and own not in ("auto", "field", "none"):
+        raise ValueError(
+            f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {own!r}."
+        )
     watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
     with Limit(settings.max_seconds) as limit:
         data = read(
@@ -238,11 +251,6 @@ def read(
     sample_weight: Any,
 ) -> Data:
     """Read and check the arguments of a fit, and draw the folds."""
-    own = settings.labels
-    if not isinstance(own, LatentField) and own not in ("auto", "field", "none"):
-        raise ValueError(
-            f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {own!r}."
-        )
     for part in (settings.neighbor_features, settings.spectral_features):
         if part is not None and part != "auto":
             part.check()
@@ -260,7 +268,9 @@ def read(
     seed = seed_of(settings.random_state)
     name = type(settings).__name__
     rows, values, weight = checks.labelled_nodes(y, nodes, sample_weight, n_rows, classes, name)
-    output = Output.of_classes(values, settings.loss) if classes else Output.of_numbers(settings.loss)
+    output = (
+        Output.of_classes(values, settings.loss) if classes else Output.of_numbers(settings.loss)
+    )
     weight = weight * output.label_weights(values, getattr(settings, "class_weight", None))
     labels = Labels(rows, output.encode(values, "y"), weight)
     evaluation = None
@@ -573,7 +583,9 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
             return None  # with max_seconds there is a model of one round at least
         return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
 
-    blas = threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
+    blas = (
+        threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
+    )
     with threads(n_jobs), blas:
         if n_concurrent > 1 and n_folds > 1:
             with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
@@ -677,7 +689,9 @@ def train_fold(
     own, held = within(known), within(validation)
     assert own is not None
     if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
-        own = replace(own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0])))
+        own = replace(
+            own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0]))
+        )
     objective = parts.objective(
         parts.loss,
         own,
@@ -833,7 +847,10 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
     pairs = zip(final, weights[kept], strict=True)
     components = tuple(component(data, run, float(weight)) for run, weight in pairs)
-    table = [selection_row(run, own, float(weight), labels, loss) for run, own, weight in zip(runs, raw, weights, strict=True)]
+    table = [
+        selection_row(run, own, float(weight), labels, loss)
+        for run, own, weight in zip(runs, raw, weights, strict=True)
+    ]
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
     names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")

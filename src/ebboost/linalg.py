@@ -43,7 +43,10 @@ class SparseMatrix:
         return self.times(v)
 
     def times(
-        self, v: NDArray[np.floating], factor: float = 0.0, source: NDArray[np.floating] | None = None
+        self,
+        v: NDArray[np.floating],
+        factor: float = 0.0,
+        source: NDArray[np.floating] | None = None,
     ) -> NDArray[np.floating]:
         """Return M v + factor · source."""
         if len(v) != self.n_rows:

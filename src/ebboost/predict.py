@@ -134,7 +134,13 @@ def select(predictions: Predictions, chosen: IntArray) -> Predictions:
 
 
 def locate(
-    model: Model, X: TableLike, graph: Graph | None, attach: Any, groups: Any, offset: Any, exposure: Any
+    model: Model,
+    X: TableLike,
+    graph: Graph | None,
+    attach: Any,
+    groups: Any,
+    offset: Any,
+    exposure: Any,
 ) -> Rows:
     """Return where the rows of a table are; those of the fit if it is the fitted table."""
     if X is None:
@@ -293,7 +299,9 @@ def new_columns(model: Model, one: Component, rows: Rows) -> Table:
     nodes, edges = rows.near
     vectors = one.features.vectors
     features = replace(one.features, vectors=None if vectors is None else vectors[nodes])
-    return features.join(rows.table, model.table.subset(nodes), edges, (rows.degrees, degrees[nodes]))
+    return features.join(
+        rows.table, model.table.subset(nodes), edges, (rows.degrees, degrees[nodes])
+    )
 
 
 def features_on(model: Model, one: Component, places: Places) -> Any:
@@ -365,7 +373,9 @@ def on_graph(model: Model, rows: Rows, new_labels: LabelledRows | None) -> Array
     if new_labels is not None:
         own = extra_labels(model, new_labels, n_rows, np.zeros(0, dtype=np.int64))
         own = replace(own, rows=own.rows + first)
-        labels = own if labels is None else labels.subset(~np.isin(labels.rows, own.rows)).concat(own)
+        labels = (
+            own if labels is None else labels.subset(~np.isin(labels.rows, own.rows)).concat(own)
+        )
     raw = []
     for number, one in enumerate(model.components):
         base = one.ensemble.predict(new_columns(model, one, rows))

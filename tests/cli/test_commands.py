@@ -82,7 +82,7 @@ def test_check_without_a_fit_names_problems(folder):
     positive = pd.read_csv("nodes.csv")["price"].abs().fillna(-999)
     edit("nodes.csv", lambda table: table.assign(price=positive))
     assert "warning: y is -999 in 120 rows" in run(*words).err
-    assert "y is -999" not in run(*words, "--missing", "-999").err
+    assert "warning: y is -999" not in run(*words, "--missing", "-999").err
 
 
 def test_options_of_a_fit_are_those_of_the_estimator(folder):

@@ -3,10 +3,12 @@
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import ebboost as eb
+from ebboost.data.reader import TableReader
 from ebboost.learners.network import Scaling
 from tests.learners.test_learners import grower, mixed_table
 from tests.strategies import fixed, homophilous, table_of
@@ -133,5 +135,6 @@ def test_wrong_parameters_and_sparse_tables_are_rejected():
 def test_rare_levels_have_no_indicator():
     kinds = ["often"] * 30 + ["rare"] * 3 + ["seldom"] * 12
     table = TableReader().fit(pd.DataFrame({"kind": kinds}))
-    levels = [table.categories[0][level] for level in Scaling.fit(table, np.arange(table.n_rows)).level]
+    scaling = Scaling.fit(table, np.arange(table.n_rows))
+    levels = [table.categories[0][level] for level in scaling.level]
     assert sorted(levels) == ["often", "seldom"]

@@ -26,7 +26,9 @@ def problem(n=300, seed=0):
 
 def grower(regressor, X, n_outputs=1, seed=3):
     table = Table(X, tuple("abc"), (), (0, 1, 2))
-    bins = eb.ScikitLearn(regressor).bin(table, np.arange(table.n_rows), n_outputs=n_outputs, n_jobs=1, device="cpu")
+    bins = eb.ScikitLearn(regressor).bin(
+        table, np.arange(table.n_rows), n_outputs=n_outputs, n_jobs=1, device="cpu"
+    )
     return bins.grower(seed), table
 
 

@@ -28,7 +28,9 @@ def on_gpu():
 
 
 def grower(learner, table, n_outputs=1, device="cpu", seed=3):
-    return learner.bin(table, np.arange(table.n_rows), n_outputs=n_outputs, n_jobs=1, device=device).grower(seed)
+    return learner.bin(
+        table, np.arange(table.n_rows), n_outputs=n_outputs, n_jobs=1, device=device
+    ).grower(seed)
 
 
 def numbers(n_outputs=1, n=400):
@@ -104,7 +106,9 @@ def test_some_rows_are_binned_alone():
 
 def test_models_of_folds_share_bins_and_nothing_else():
     table, gradients = numbers()
-    bins = eb.XGBoost(3, subsample=0.5).bin(table, np.arange(table.n_rows), n_outputs=1, n_jobs=1, device="cpu")
+    bins = eb.XGBoost(3, subsample=0.5).bin(
+        table, np.arange(table.n_rows), n_outputs=1, n_jobs=1, device="cpu"
+    )
     one = np.ones((400, 1))
     alone = [grower(eb.XGBoost(3, subsample=0.5), table, seed=seed) for seed in (1, 2)]
     together = [bins.grower(seed) for seed in (1, 2)]

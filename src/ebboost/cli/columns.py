@@ -173,7 +173,9 @@ def as_names(table: Table, name: str) -> pd.Series:
 def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[Any, str]:
     """Return the target, NaN or None where unknown, and "regression" or "classification"."""
     texts = as_names(table, name)
-    unknown = texts.isna() | texts.isin(missing)
+    as_numbers = pd.to_numeric(pd.Series(list(missing), dtype=object), errors="coerce").dropna()
+    unknown = texts.isna() | texts.isin(missing)  # -999 is also -999.0
+    unknown |= pd.to_numeric(texts, errors="coerce").isin(as_numbers)
     column = understand(table, name, unknown)
     is_number = column.kind == "numbers" and not column.is_bad.any()
     known = (column.values if is_number else texts)[~unknown]

@@ -452,7 +452,9 @@ def time_column(time: object, table: Table) -> Array:
     if isinstance(time, str):
         column = table.names.index(time) if time in table.names else None
         if column is None or table.is_sparse:
-            raise ValueError(f"time={time!r} is not a column of numbers or dates of X: pass an array.")
+            raise ValueError(
+                f"time={time!r} is not a column of numbers or dates of X: pass an array."
+            )
         if column in table.categorical:
             raise ValueError(f"time must be numbers or dates, column {time!r} holds categories.")
         time = table.values[:, column]

@@ -89,9 +89,7 @@ class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
         """Fit to ``X`` and ``graph``, then transform ``X``: see :meth:`fit`, :meth:`transform`."""
         return self.fit(X, y, graph=graph).transform(X)
 
-    def transform(
-        self, X: object, *, graph: Graph | None = None
-    ) -> Array | sparse.csr_array:
+    def transform(self, X: object, *, graph: Graph | None = None) -> Array | sparse.csr_array:
         """Return ``X`` with further columns.
 
         Parameters
@@ -386,9 +384,7 @@ class FeatureMap:
             names += [f"{table.names[column]} at {angle:g}°" for column in (first, second)]
         return table.with_columns(np.column_stack(blocks), names, [first, second] * len(ANGLES))
 
-    def input_importances(
-        self, importances: Array, origin: Sequence[int], n_columns: int
-    ) -> Array:
+    def input_importances(self, importances: Array, origin: Sequence[int], n_columns: int) -> Array:
         """Return importances of the features, added up over the columns they come from."""
         if self.directions is not None:  # shared among columns by the squares of its entries
             width = self.directions.shape[1]

@@ -29,8 +29,11 @@ def spectral_vectors(graph: Graph, n_components: int, seed: int) -> Vectors:
     """
     most = max(graph.n_nodes - 1, 1)
     n_second = n_components // 2
-    first = _singular_vectors(_normalised(graph.adjacency, graph.degrees, graph.degrees),
-                              min(n_components - n_second, most), (seed, 0))
+    first = _singular_vectors(
+        _normalised(graph.adjacency, graph.degrees, graph.degrees),
+        min(n_components - n_second, most),
+        (seed, 0),
+    )
     size = unit_of_weights(graph)
     second = _singular_vectors(graph.adjacency / size, min(n_second, most), (seed, 1)) / size
     return np.hstack([first, np.clip(second, -LARGEST, LARGEST)]).astype(np.float32)

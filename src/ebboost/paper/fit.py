@@ -28,6 +28,7 @@ from ebboost.fit import (
     resolve,
     train_fold,
 )
+from ebboost.field import LatentField
 from ebboost.learners import as_learner
 from ebboost.losses import SquaredError
 from ebboost.model import Model
@@ -91,6 +92,9 @@ def resolve_parts(data: Data) -> tuple[Parts, MaskedLabels | None]:
     plain = copy(settings).set_params(learner=as_learner(settings.learner))
     if masked is not None:
         plain.set_params(labels="none")
+    elif not isinstance(labels, LatentField) and labels not in ("auto", "field", "none"):
+        kinds = "'auto', 'none', 'field', 'masked', eb.LatentField(...) or MaskedLabels(...)"
+        raise ValueError(f"labels must be {kinds}, got {labels!r}.")
     if isinstance(settings.smoothing, str):  # "auto"
         plain.set_params(smoothing=Laplacian())
     parts = resolve(Member("paper"), replace(data, settings=plain), None)
