@@ -121,7 +121,7 @@ class Objective:
             self._energy = FieldEnergy(posterior, loss, self.labels)
             if start_mode is None:
                 fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
-                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
+                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE)
             self.start_mode = start_mode
         self._row_sums: Any = None
         start = self.start()

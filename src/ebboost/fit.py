@@ -405,6 +405,8 @@ def portfolio(data: Data) -> list[Member]:
     if settings.n_folds == 1 or (data.folds.n_models == 1 and not data.folds.in_time):
         is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
         return members[1:2] if is_estimated else members[:1]
+    if data.labels.target.shape[1] > 1:
+        members = [member for member in members if member.classes]
     return members
 
 
