@@ -50,7 +50,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 def test_commands_run_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("ebboost demo --files counties")
-    commands = re.findall(r"^(ebboost \w+ .*)$", TEXT, flags=re.MULTILINE)
+    commands = re.findall(r"^(ebboost (?:fit|predict|report) .*)$", TEXT, flags=re.MULTILINE)
     assert [command.split()[1] for command in commands] == ["fit", "predict", "report"]
     for command in commands:
         run(command.replace(" --open", ""))
