@@ -223,7 +223,7 @@ def new_rows(
         raise ValueError(f"{problem}: --all predicts them anyway.")
     known = y.dropna()
     uses_labels = any(one.field is not None for one in model.components) and not has_groups
-    if uses_labels and (len(known) or "attach" not in arguments and "graph" in arguments):
+    if uses_labels and (len(known) or ("attach" not in arguments and "graph" in arguments)):
         is_text = classes is not None and classes.dtype.kind not in "iub"
         values = known.to_numpy(dtype=object if is_text else float)
         arguments["new_labels"] = (known.index.to_numpy(), values)
