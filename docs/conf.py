@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import ebboost  # noqa: E402
 
+sys.modules["ebboost.plot"] = ebboost.plot  # as users call it
+
 project = "ebboost"
 author = "the ebboost authors"
 copyright = "the ebboost authors, Apache-2.0"
@@ -73,7 +75,9 @@ def _generate(_app: Any) -> None:
     for name in ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"):
         text = (ROOT / f"{name}.md").read_text()
         text = re.sub(r"\]\(docs/(\w+\.md)\)", r"](../\1)", text)
-        text = re.sub(r"\]\(([A-Z]+)\.md\)", lambda match: f"]({match[1].lower()}.md)", text)
+        text = re.sub(
+            r"\]\(([A-Z]+)\.md\)", lambda match: f"]({match[1].lower()}.md)", text
+        )
         (folder / f"{name.lower()}.md").write_text(text)
 
 

@@ -2,6 +2,8 @@
 
 import re
 import runpy
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -107,3 +109,15 @@ def test_no_page_tells_to_install_from_a_registry():
     pages = [ROOT / "README.md", *PAGES]
     pattern = re.compile(r"pip install [^\n`]*(?<![\w./])ebboost\b")
     assert [page.name for page in pages if pattern.search(page.read_text())] == []
+
+
+def test_every_equation_of_the_paper_has_a_function_that_exists():
+    rows = re.findall(
+        r"^\| (\(.*?) \|.*\| `([\w.]+):([\w.]+)` \|$", (DOCS / "theory.md").read_text(), re.M
+    )
+    numbers = set()
+    for equations, module, path in rows:
+        attrgetter(path)(import_module(f"ebboost.{module}"))
+        for first, last in re.findall(r"\((\d+)\)(?:–\((\d+)\))?", equations):
+            numbers |= set(range(int(first), int(last or first) + 1))
+    assert numbers == set(range(1, 36))
