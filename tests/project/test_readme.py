@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-import ebboost as eb
 from ebboost.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +62,3 @@ def test_it_is_short_and_names_its_two_commands():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     named = re.findall(r"\bmake (\w+)", TEXT)
     assert {"demo", "test"} <= set(named) <= set(targets)
-
-
-def test_the_version_is_that_of_the_changelog():
-    assert f"## {eb.__version__}" in (ROOT / "CHANGELOG.md").read_text()
