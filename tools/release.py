@@ -109,7 +109,7 @@ def check_library(target: str, content: bytes) -> None:
     machine, _, system = target.partition("-")
     system = system.partition(".")[0]
     exported = {function.name.lstrip("_") for function in library.exported_functions}
-    require(FUNCTIONS <= exported, f"{target} lacks {FUNCTIONS - exported}")
+    require(exported >= FUNCTIONS, f"{target} lacks {FUNCTIONS - exported}")
     imported = {str(function.name) for function in library.imported_functions}
     python = {name for name in imported if name.lstrip("_").startswith("Py")}
     require(not python, f"{target} must not depend on a version of Python, imports {python}")
