@@ -38,7 +38,9 @@ class Member:
 PORTFOLIO = (
     Member("trees + default field", field="default"),
     Member("trees + field + neighbours", field="estimated", neighbors=True, classes=False),
-    Member("propagated trees + field + neighbours", "trees", "estimated", True, True, classes=False),
+    Member(
+        "propagated trees + field + neighbours", "trees", "estimated", True, True, classes=False
+    ),
     Member("propagated trees + neighbours", propagates=True, neighbors=True),
     Member("network + field", "network", "estimated"),
     Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),

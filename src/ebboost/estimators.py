@@ -48,7 +48,8 @@ PARAMETERS = """n_estimators : int, default=3000
         for ``n_estimators`` rounds.
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model of each member is trained for each fold, without its labels.
-        1: one model, for which a tenth of the labels is held out, as in the preset "fast".
+        1: a tenth of the labels is held out, and one or two members are trained once, as in the
+        preset "fast".
         ``"auto"``: 5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3.
     max_seconds : float, optional
         End the fit after so many seconds, with the members that are complete by then.
@@ -181,8 +182,8 @@ class BaseEBBS(BaseEstimator):
         Parameters
         ----------
         name : {"fast", "paper"}
-            One model, whose parts follow from the data; the settings of the published experiments,
-            with CatBoost.
+            Plain trees, and trees with a field and columns of neighbours, each trained once; the
+            settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 

@@ -15,7 +15,14 @@ from sklearn.base import BaseEstimator
 from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
-from ebboost.linalg import conjugate_gradients, preconditioner, SMALL, Solver, SparseMatrix, Structure
+from ebboost.linalg import (
+    conjugate_gradients,
+    preconditioner,
+    SMALL,
+    Solver,
+    SparseMatrix,
+    Structure,
+)
 from ebboost.losses import Loss
 
 # Least τ: systems must stay positive definite.

@@ -210,7 +210,7 @@ def fit(
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
-            if parts.key in done:
+            if parts.key in done or member == runs[0].parts.member:
                 continue
             run = cross_fit(parts, data, watchers, limit)
             announce(watchers, data, run, number + 1, len(members))

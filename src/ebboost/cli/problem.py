@@ -63,7 +63,7 @@ _LOSS = f"{', '.join(get_args(Loss))}. Default: squared_error; with --exposure, 
 _EXPOSURE = "Column that counts or amounts are proportional to, such as population."
 _OFFSET = "Column that is added to the score of each row."
 
-_PRESET = "fast: one model in place of a portfolio."
+_PRESET = "fast: a first look, with two models in place of a portfolio."
 _ROUNDS = "Most rounds of each model; fewer if the error at held-out labels stops falling."
 _FOLDS = "Folds of the labels: for each a model is trained without its labels. Default: 3 to 8."
 _SECONDS = "End the fit after so many seconds, with what is trained by then."
