@@ -12,6 +12,7 @@ GPU what ``python -m benchmarks export FOLDER`` has written, and writes predicti
 
 import argparse
 import time
+import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ class Problem:
         n = len(arrays["y"])
         edges, weight = on(arrays["edges"], torch.long), on(arrays["weight"], torch.float32)
         total = torch.zeros(n, device=device).index_add(0, edges[0], weight)
-        self.mean = torch.sparse_coo_tensor(edges, weight / total[edges[0]], (n, n)).to_sparse_csr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse matrices call themselves beta
+            mean = torch.sparse_coo_tensor(edges, weight / total[edges[0]], (n, n))
+            self.mean = mean.coalesce().to_sparse_csr()
         self.n_classes = int(arrays["n_classes"])
         known = np.concatenate([arrays["train"], arrays["validation"]])
         if self.n_classes:

@@ -221,10 +221,11 @@ def filled(page: str, rows: Rows) -> str:
             if name not in made:
                 raise ValueError(f"there is no table {name!r}; there are: {', '.join(made)}")
             return f"<!-- table: {name} -->\n{made[name]}\n<!-- end -->"
-        data, method, what = re.fullmatch(r"(.+), ([^,]+?)(, seconds)?", name).groups()
+        data, method = name.removesuffix(", seconds").rsplit(", ", 1)
         means = Means(rows, data)
-        value = means.seconds(method) if what else means.error(method)
-        shown = f"{value:.2g}" if what else number(value)
+        shown = number(means.error(method))
+        if name.endswith(", seconds"):
+            shown = f"{means.seconds(method):.2g}"
         return f"<!-- value: {name} -->{shown}<!-- end -->"
 
     return MARK.sub(replaced, page)
