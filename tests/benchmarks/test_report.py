@@ -48,7 +48,7 @@ def test_errors_are_means_over_all_splits_and_the_best_is_bold():
 
 def test_a_graph_that_knows_nothing_is_compared_with_lightgbm_without_it():
     rows = rows_of(row(method="LightGBM", error=2.0), row("rewired county", error=1.9))
-    assert report.tables(rows)["rewired"].endswith("| 2 | – | 1.9 | 0.950 |")
+    assert report.tables(rows)["rewired"].endswith("| 2 | – | 1.9 | 0.95 |")
 
 
 def test_numbers_have_four_digits():
