@@ -12,6 +12,7 @@ GPU what ``python -m benchmarks export FOLDER`` has written, and writes predicti
 
 import argparse
 import time
+import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ class Problem:
         n = len(arrays["y"])
         edges, weight = on(arrays["edges"], torch.long), on(arrays["weight"], torch.float32)
         total = torch.zeros(n, device=device).index_add(0, edges[0], weight)
-        self.mean = torch.sparse_coo_tensor(edges, weight / total[edges[0]], (n, n)).to_sparse_csr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse matrices call themselves beta
+            mean = torch.sparse_coo_tensor(edges, weight / total[edges[0]], (n, n))
+            self.mean = mean.coalesce().to_sparse_csr()
         self.n_classes = int(arrays["n_classes"])
         known = np.concatenate([arrays["train"], arrays["validation"]])
         if self.n_classes:
@@ -179,17 +183,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, help="default: the same folder")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="start no task after these")
+    parser.add_argument("--part", default="0/1", help="the first of four parts is 0/4")
     options = parser.parse_args()
-    begin = time.perf_counter()
     out = options.out or options.folder
-    for path in sorted(options.folder.glob("*.npz"), key=lambda path: path.stat().st_size):
+    part, parts = map(int, options.part.split("/"))
+    paths = [path for path in options.folder.glob("*~*.npz") if not path.stem.endswith(".gnn")]
+    paths.sort(key=lambda path: (path.stat().st_size, path.name))
+    for path in paths[part::parts]:
         target = out / f"{path.stem}.gnn.npz"
-        if path.stem.endswith(".gnn") or target.exists():
+        if target.exists():
             continue
         start = time.perf_counter()
-        if start - begin > options.seconds:
-            break
         predictions = search(dict(np.load(path)), options.device)
         seconds = time.perf_counter() - start
         name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"

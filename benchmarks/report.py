@@ -57,7 +57,9 @@ Rows = dict[Key, Row]
 
 
 def number(value: float) -> str:
-    """Return a number with four digits."""
+    """Return a number with four digits, or a dash for NaN."""
+    if np.isnan(value):
+        return "–"
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
@@ -96,9 +98,10 @@ class Means:
         """Return the errors, the best in bold."""
         errors = {method: self.error(method) for method in methods}
         least = min((error for error in errors.values() if error == error), default=np.nan)
+        shown = {method: number(error) for method, error in errors.items()}
         return [
-            "–" if error != error else f"**{number(error)}**" if error == least else number(error)
-            for error in errors.values()
+            f"**{shown[method]}**" if error == least else shown[method]
+            for method, error in errors.items()
         ]
 
 
@@ -155,9 +158,7 @@ def rewired(rows: Rows) -> str:
         if shuffled.rows:
             plain = Means(rows, data).error("LightGBM")
             found = [shuffled.error(method) for method in ("ebboost fast", "ebboost")]
-            cells = ["–" if one != one else number(one) for one in (plain, *found)]
-            ratio = found[1] / plain
-            lines.append([title, *cells, "–" if ratio != ratio else f"{ratio:.3f}"])
+            lines.append([title, *map(number, (plain, *found, found[1] / plain))])
     head = ["", "LightGBM", "ebboost fast", "ebboost", "ebboost over LightGBM"]
     return table(head, lines)
 
@@ -221,10 +222,11 @@ def filled(page: str, rows: Rows) -> str:
             if name not in made:
                 raise ValueError(f"there is no table {name!r}; there are: {', '.join(made)}")
             return f"<!-- table: {name} -->\n{made[name]}\n<!-- end -->"
-        data, method, what = re.fullmatch(r"(.+), ([^,]+?)(, seconds)?", name).groups()
+        data, method = name.removesuffix(", seconds").rsplit(", ", 1)
         means = Means(rows, data)
-        value = means.seconds(method) if what else means.error(method)
-        shown = f"{value:.2g}" if what else number(value)
+        shown = number(means.error(method))
+        if name.endswith(", seconds"):
+            shown = f"{means.seconds(method):.2g}"
         return f"<!-- value: {name} -->{shown}<!-- end -->"
 
     return MARK.sub(replaced, page)
