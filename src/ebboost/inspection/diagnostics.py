@@ -15,7 +15,7 @@ from ebboost._common import Array, BoolArray, IntArray, TableLike
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
-from ebboost.inspection.formatting import count, date, number, shorten
+from ebboost.formatting import count, date, number, shorten
 from ebboost.intervals import conformal_quantile, distribution_of
 from ebboost.losses import SquaredError
 from ebboost.metrics import METRICS, Scored

@@ -14,10 +14,10 @@ from ebboost.data.leakage import MIN_ROWS
 from ebboost.data.neighbors import Places
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.fit import read
+from ebboost.formatting import count, percent
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.audit import graph_findings, table_findings
-from ebboost.inspection.formatting import count, percent
 from ebboost.model import Gain, Model
 from ebboost.summary import gain_text, is_harm
 

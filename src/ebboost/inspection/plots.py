@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from ebboost._common import Array, IntArray, TableLike
 from ebboost.explain import Explanation
+from ebboost.formatting import count, shorten
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Held, fitted_model, require_held_out
-from ebboost.inspection.formatting import count, shorten
 from ebboost.losses import SquaredError
 from ebboost.model import Model, metric_of
 

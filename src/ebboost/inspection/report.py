@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from ebboost._common import IntArray, TableLike
 from ebboost.data.checks import node_positions
 from ebboost.files.archive import replace_file
+from ebboost.formatting import count, figure, listed, number, percent, shorten
 from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.audit import Finding, graph_findings, table_findings
 from ebboost.inspection.diagnostics import NO_LABELS, TITLES, Context, Held
 from ebboost.inspection.explained import explained_rows
-from ebboost.inspection.formatting import count, figure, listed, number, percent, shorten
 from ebboost.inspection.graph_check import labels_of_nodes, verdict
 from ebboost.inspection.html import (
     Html,
