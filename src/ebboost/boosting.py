@@ -123,7 +123,7 @@ class Objective:
                 fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
                 start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
             self.start_mode = start_mode
-        self._row_sums: Array | None = None
+        self._row_sums: Any = None
         start = self.start()
         # Trees are fitted to gradients and curvatures in the unit of a typical label, so that their
         # regularisation means the same for labels in cents and in dollars, and for P and 2P; and to
@@ -167,7 +167,7 @@ class Objective:
         def compute() -> float:
             values = checked_loss(self.loss, "value", self._scores(point), self.labels)
             total = float((self.labels.weight * values).sum())
-            if point.z is not None:
+            if point.z is not None and point.prior_z is not None:
                 total += 0.5 * float((point.z * point.prior_z).sum())
             return total / self.labels.total_weight
 

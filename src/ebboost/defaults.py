@@ -78,8 +78,9 @@ POISSON_FROM = 0.25
 # Folds by number of labels.
 FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
-# With time: blocks of the latest labels that are predicted from those before, and their share; models
-# of a member that are trained on all labels then; least share of labels that forecasts are made from.
+# With time: blocks of the latest labels that are predicted from those before, and their share;
+# models of a member that are trained on all labels then; least share of labels that forecasts are
+# made from.
 BLOCKS_IN_TIME = (4, 0.2)
 MODELS_IN_TIME = 2
 SHARE_BEFORE_FORECAST = 0.3

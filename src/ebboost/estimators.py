@@ -1,4 +1,4 @@
-"""The scikit-learn interface: parameters, their documentation, and the methods of a fitted model."""
+"""The scikit-learn interface: parameters, their documentation, methods of a fitted model."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ from ebboost import files
 from ebboost._common import Array, LabelledRows, LabelsLike, Seed, TableLike, warn_caller
 from ebboost.callbacks import INTERRUPTED, Callback, as_callbacks
 from ebboost.data import checks
-from ebboost.data.leakage import warn_of_leakage
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
+from ebboost.data.leakage import warn_of_leakage
 from ebboost.explain import Explanation, contribution_rows, explain
 from ebboost.field import LatentField
 from ebboost.fit import fit
@@ -123,7 +123,7 @@ class BaseEBBS(BaseEstimator):
 
     _classes: ClassVar[bool] = False
     _fit: ClassVar[Callable[..., Model]] = staticmethod(fit)
-    _model: ClassVar[Model | None] = None
+    _model: ClassVar[Any] = None  # the fitted model
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right"), None],
@@ -278,7 +278,7 @@ class BaseEBBS(BaseEstimator):
         (34,)
         """
         self._validate_params()
-        self._model = self._fit(
+        self._model = self._fit(  # type: ignore[misc]
             self,
             X,
             y,

@@ -391,7 +391,7 @@ def portfolio(data: Data) -> list[Member]:
     settings = data.settings
     members = list(PORTFOLIO)
     graph = None if data.places is None else data.places.graph
-    if graph is None or (data.places.are_rows and graph.n_edges == 0):
+    if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
     else:
         if graph.n_edges == 0:
@@ -409,7 +409,7 @@ def portfolio(data: Data) -> list[Member]:
 
 
 def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
-    """Return what a member is on these data; parts that the user has set are those of all members."""
+    """Return what a member is on these data; parts that the user has set are those of all."""
     settings, output = data.settings, data.output
     classes, n_labels = output.is_classifier, data.labels.size
     is_network = member.learner == "network"
@@ -536,7 +536,7 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
 def first_run(
     data: Data, members: Sequence[Member], watchers: Sequence[Callback], limit: Limit
 ) -> tuple[Data, LatentField | None, list[Run]]:
-    """Train the first member, and estimate the field and the open parameters of the loss from it."""
+    """Train the first member, and estimate the field and the loss's open parameters from it."""
     first = members[0]
     if first.field == "estimated":  # one model: strengths from plain trees
         first = Member("trees")
@@ -593,7 +593,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
                 trained = [job.result() for job in jobs]
         else:
             trained = [train(fold) for fold in range(n_folds)]
-    models = []
+    models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)
         if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
@@ -762,9 +762,9 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
     weight = labels.weight / labels.weight.sum()
     if type(loss) is SquaredError:
         root = np.sqrt(weight)[:, None]
-        columns = np.column_stack([*own[:, :, 0], labels.target[:, 0] - np.ravel(fixed)])
+        columns = np.column_stack([own[:, :, 0].T, labels.target[:, 0] - np.ravel(fixed)])
         mean = weight @ columns
-        triangle = np.linalg.qr(root * (columns - mean), mode="r")
+        triangle: Any = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
     mean = np.zeros(n_members)
@@ -853,8 +853,8 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     ]
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
-    names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")
-    names = (*names, "row_labels", "geometry")
+    names = ["reader", "table", "feature_names", "output", "places", "coordinates", "offset"]
+    names += ["row_labels", "geometry"]
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,

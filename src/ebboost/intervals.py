@@ -6,8 +6,8 @@ of labels that models were not trained on. Intervals have the ends of that distr
 levels that contain as many of those labels as wanted.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,8 @@ from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
-from ebboost.learners import Ensemble, LightGBM
-from ebboost.losses import Gamma, Loss, NegativeBinomial, Poisson, Quantile, Tweedie
+from ebboost.learners import Ensemble
+from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
 from ebboost.model import Model
 from ebboost.predict import Predictions, Rows, rows_of_nodes
 
@@ -92,9 +92,9 @@ class Spread:
     scores: Array  # normal scores of the unseen labels, of shape (m,)
     deviation: Array  # standard deviations there
     #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
-    later: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    later_scores: Array = field(default_factory=lambda: np.zeros(0))
-    trees: Ensemble | None = field(default=None, repr=False)  # of log s
+    later: IntArray = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    later_scores: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
+    trees: Ensemble | None = dataclasses.field(default=None, repr=False)  # of log s
 
 
 def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None) -> Spread | None:

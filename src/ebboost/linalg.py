@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import qdldl
@@ -32,29 +33,26 @@ class SparseMatrix:
     def __init__(self, matrix: sparse.csr_array) -> None:
         self.matrix = matrix
         self.n_rows = int(matrix.shape[0])
-        self._by_type = {np.dtype(np.float64): matrix}
+        self._by_type: dict[str, sparse.csr_array] = {"d": matrix}
         is_int32 = matrix.indices.dtype == matrix.indptr.dtype == np.int32
         self._loops = sweep if is_int32 else None
 
     def __reduce__(self) -> tuple[type["SparseMatrix"], tuple[sparse.csr_array]]:
         return type(self), (self.matrix,)
 
-    def __matmul__(self, v: NDArray[np.floating]) -> NDArray[np.floating]:
+    def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
         return self.times(v)
 
     def times(
-        self,
-        v: NDArray[np.floating],
-        factor: float = 0.0,
-        source: NDArray[np.floating] | None = None,
-    ) -> NDArray[np.floating]:
+        self, v: NDArray[Any], factor: float = 0.0, source: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Return M v + factor · source."""
         if len(v) != self.n_rows:
             raise ValueError(f"expected a row for each of {self.n_rows} nodes, got {v.shape}.")
         dtype = np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
-        matrix = self._by_type.get(dtype)
-        if matrix is None:
-            matrix = self._by_type.setdefault(dtype, self.matrix.astype(dtype))
+        if dtype.char not in self._by_type:
+            self._by_type[dtype.char] = self.matrix.astype(dtype)
+        matrix = self._by_type[dtype.char]
         if self._loops is None:
             product = matrix @ v
             return product if source is None else product + dtype.type(factor) * source
@@ -147,7 +145,7 @@ class Solver:
             raise ValueError("a system to solve is not positive definite: rescale the weights.")
         self.matrix = SparseMatrix(structure.csr(data))
         self._near = near if near is not None and near._factor is not None else None
-        self._factor = None
+        self._factor: Any = None
         is_worth_it = not once or len(self.diagonal) <= SMALL_ONCE
         if structure.is_factorised and is_worth_it and self._near is None:
             try:

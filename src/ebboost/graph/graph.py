@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ebboost._common import TableLike
 from ebboost.graph import _build, _convert
 from ebboost.graph._build import Ends, Metric, Points, as_points
 from ebboost.graph._edges import count_one_way, distance_weights, merge_directions, one_way_matrix
 from ebboost.graph.ids import Ids, as_id_array, as_row_numbers, lookup
-from ebboost._common import TableLike
 
 
 class Graph:
