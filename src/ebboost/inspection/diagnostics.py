@@ -53,6 +53,9 @@ OF_NEIGHBORS = ("mean(", "min(", "max(", "share(", "smoothed(", "group_mean(", "
 
 def fitted_model(estimator: Any) -> Model:
     """Return what an estimator has learned."""
+    if not hasattr(type(estimator), "model_"):
+        kind = type(estimator).__name__
+        raise TypeError(f"model must be a fitted EBBSRegressor or EBBSClassifier, got {kind}.")
     check_is_fitted(estimator)
     model: Model = estimator.model_
     return model

@@ -1,5 +1,7 @@
 """A report on a fitted model: one HTML file that works offline and runs no script."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -370,12 +372,13 @@ def maps(context: Context) -> Html:
     place = diagnostics.places(context.model, context.X)
     if place is None:
         return missing(plots.NO_MAP)
-    draw = {"Predictions": plots.prediction_map}
+    shown = {"Predictions": "prediction"}
     if context.held is not None:
-        draw |= {"Residuals": plots.residual_map, "Uncertainty": plots.uncertainty_map}
+        shown |= {"Residuals": "residual", "Uncertainty": "uncertainty"}
     drawn = []
-    for name, one in draw.items():
-        picture = plot(partial(one, context.estimator, X=context.X), name, (4.6, 3.7))
+    for name, values in shown.items():
+        draw = partial(plots.map, context.estimator, values=values, X=context.X)
+        picture = plot(draw, name, (4.6, 3.7))
         drawn.append(tag("div", joined(tag("h3", name), picture)))
     note = f"Rows are drawn at {place.source}."
     if context.held is not None:
