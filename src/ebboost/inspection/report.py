@@ -90,6 +90,8 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder: name a file.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
