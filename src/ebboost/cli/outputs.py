@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+import typer
 
 import ebboost
 from ebboost.files.archive import replace_file
@@ -37,7 +38,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def messages() -> Iterator[None]:
-    """Print the warnings and notes of a context on standard error, once each."""
+    """Print the warnings and notes of a context on standard error, once each; end by Ctrl-C."""
     said = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -52,7 +53,11 @@ def messages() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", "fit was interrupted")  # commands say so
         warnings.showwarning = show  # type: ignore[assignment]
-        yield
+        try:
+            yield
+        except KeyboardInterrupt:
+            print_error("stopped; no file was changed.")
+            raise typer.Exit(130) from None
 
 
 def wrapped(text: str, indent: int = 0) -> str:
