@@ -1,9 +1,12 @@
 """The scikit-learn interface: parameters, their documentation, methods of a fitted model."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from difflib import get_close_matches
 from html import escape
 from inspect import signature
 from numbers import Integral, Real
@@ -31,7 +34,7 @@ from ebboost.intervals import Intervals, PredictionSets, distribution_of, with_i
 from ebboost.losses import Loss
 from ebboost.metrics import MetricFunction, Scored, as_metric
 from ebboost.model import Model
-from ebboost.predict import offset_of, order_of, predict_rows, read_table
+from ebboost.predict import names_of, offset_of, order_of, predict_rows, read_table
 from ebboost.smoothing import Smoother
 from ebboost.summary import summarize
 
@@ -156,7 +159,7 @@ class BaseEBBS(BaseEstimator):
     neighbor_features: NeighborFeatures | str | None = "auto"
     feature_smoothing: Smoother | str | None = "auto"
     spectral_features: SpectralFeatures | str | None = "auto"
-    learner: "Learner | str" = "lightgbm"
+    learner: Learner | str = "lightgbm"
     loss: Loss | str = "auto"
     categorical_features: str | Sequence[str | int] = "auto"
     device: str = "cpu"
@@ -168,7 +171,8 @@ class BaseEBBS(BaseEstimator):
         """Check the names of parameters before ``__init__`` is called."""
         unknown = [name for name in parameters if name not in signature(cls).parameters]
         if unknown:
-            hint = f"See help({cls.__name__})."
+            near = get_close_matches(unknown[0], signature(cls).parameters, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"See help({cls.__name__})."
             if unknown[0] in OF_LEARNERS:
                 value = f"{unknown[0]}={parameters[unknown[0]]!r}"
                 hint = f"It belongs to the learner: {cls.__name__}(learner=eb.LightGBM({value}))."
@@ -279,6 +283,8 @@ class BaseEBBS(BaseEstimator):
         (34,)
         """
         self._validate_params()
+        if isinstance(sample_weight, Graph):
+            raise TypeError("Name the graph: fit(X, y, graph=graph).")
         self._model = self._fit(  # type: ignore[misc]
             self,
             X,
@@ -348,7 +354,7 @@ class BaseEBBS(BaseEstimator):
         Returns
         -------
         ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
-        PredictionSets(prediction, contains)
+        PredictionSets(prediction, contains); these have a method ``to_frame``
 
         Examples
         --------
@@ -376,9 +382,10 @@ class BaseEBBS(BaseEstimator):
         )
         if interval is None:
             return model.output.decode(predictions.raw)
-        if model.output.is_classifier:
-            return with_sets(model, predictions, interval)
-        return with_intervals(model, predictions, interval)
+        bounds = with_sets if model.output.is_classifier else with_intervals
+        result: Any = bounds(model, predictions, interval)
+        result.index = names_of(model, X, graph, nodes)
+        return result
 
     def predict_distribution(self, X: TableLike = None, **where: Any) -> Any:
         """Return the predictive distribution of each row, a frozen distribution of scipy.
@@ -517,6 +524,50 @@ class BaseEBBS(BaseEstimator):
         True
         """
         files.save(self.model_, path, table)
+
+    def plot(self, name: str = "importances", ax: Any = None, **options: Any) -> Any:
+        """Draw the model with one of the functions of ``ebboost.plot``.
+
+        Parameters
+        ----------
+        name : str, default="importances"
+            Such as ``"map"``, ``"predicted_vs_true"`` or ``"coverage_by_group"``.
+        ax : Axes, optional
+            Axes to draw into; by default those of a new figure.
+        **options
+            Other arguments of that function.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> import ebboost as eb, matplotlib
+        >>> matplotlib.use("agg")
+        >>> X, y, graph, _ = eb.datasets.load_elect80()
+        >>> model = eb.EBBSRegressor.from_preset("fast", random_state=0).fit(X, y, graph=graph)
+        >>> model.plot("importances").get_xlabel()
+        'share of what was learned'
+        """
+        from ebboost.inspection import plots
+
+        if name not in plots.OF_MODELS:
+            raise ValueError(f"name must be one of {', '.join(plots.OF_MODELS)}, got {name!r}.")
+        return getattr(plots, name)(self, ax, **options)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a report on the model, one HTML file: :func:`ebboost.write_report`.
+
+        Parameters
+        ----------
+        path : path
+        **options
+            Other arguments of that function.
+        """
+        from ebboost.inspection.report import write_report
+
+        write_report(self, path, **options)
 
     def explanations(self, nodes: ArrayLike, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted rows as exact sums of contributions, to print or plot.

@@ -8,6 +8,7 @@ the labels, K = (SᵀHS + Q)⁻¹, and e = z − ∇ℓ/h are working residuals:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,10 @@ class Explanation:
         lines += [f"  {name:<33}{value:+12.{decimals}f}" for name, value in terms]
         return "\n".join(lines)
 
+    __repr__ = __str__  # notebooks show what print shows
+
     def _repr_html_(self) -> str:
-        return f"<pre>{self}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _largest(

@@ -19,6 +19,7 @@ from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
+from ebboost.frames import as_frame
 from ebboost.learners import Ensemble
 from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
 from ebboost.model import Model
@@ -43,7 +44,13 @@ NO_RESIDUALS = (
 )
 
 
-class Intervals(NamedTuple):
+class _Ends(NamedTuple):
+    prediction: Array
+    lower: Array
+    upper: Array
+
+
+class Intervals(_Ends):
     """Predictions and the ends of their intervals, one entry for each row.
 
     Parameters
@@ -51,12 +58,27 @@ class Intervals(NamedTuple):
     prediction, lower, upper : ndarray of shape (n,)
     """
 
-    prediction: Array
-    lower: Array
-    upper: Array
+    index: Any = None  # names of the rows
+
+    def to_frame(self) -> Any:
+        """Return a dataframe with the index of the rows.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+        """
+        return as_frame(self._asdict(), self.index)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
 
 
-class PredictionSets(NamedTuple):
+class _Sets(NamedTuple):
+    prediction: NDArray[Any]
+    contains: NDArray[np.bool_]
+
+
+class PredictionSets(_Sets):
     """Predicted classes, and which classes the set of each row contains.
 
     Parameters
@@ -66,8 +88,22 @@ class PredictionSets(NamedTuple):
         In the order of ``classes_``. A set contains at least the most probable class.
     """
 
-    prediction: NDArray[Any]
-    contains: NDArray[np.bool_]
+    index: Any = None  # names of the rows
+    classes: tuple[Any, ...] = ()
+
+    def to_frame(self) -> Any:
+        """Return a dataframe with the index of the rows, and a column for each class.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+        """
+        names = [str(name) for name in self.classes]
+        columns = dict(zip(names, self.contains.T, strict=True))
+        return as_frame({"prediction": self.prediction, **columns}, self.index)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
 
 
 @dataclass(frozen=True)
@@ -438,4 +474,6 @@ def with_sets(model: Model, predictions: Predictions, level: float) -> Predictio
     own = output.apply_link(predictions.raw)
     contains = 1.0 - own <= conformal_quantile(miss, level)
     contains[np.arange(len(own)), own.argmax(axis=1)] = True
-    return PredictionSets(output.decode(predictions.raw), contains)
+    result = PredictionSets(output.decode(predictions.raw), contains)
+    result.classes = tuple(np.asarray(output.classes).tolist())
+    return result

@@ -115,6 +115,15 @@ def order_of(model: Model, X: TableLike, graph: Graph | None) -> checks.RowOrder
     return checks.RowOrder(X, graph)
 
 
+def names_of(model: Model, X: TableLike, graph: Graph | None, nodes: Any) -> Any:
+    """Return what rows are called: their pandas index, or ids of a graph; None if they are not."""
+    order = order_of(model, X, graph)
+    names = order.ids if order.index is None else order.index
+    if names is None or nodes is None:
+        return names
+    return names[checks.node_positions(order.rows(nodes), len(names), repeats=True)]
+
+
 def select(predictions: Predictions, chosen: IntArray) -> Predictions:
     """Return the predictions of some rows."""
     rows = predictions.rows

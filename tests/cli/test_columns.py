@@ -142,7 +142,7 @@ def test_the_target_is_numbers_or_classes(values, task, kind, expected, tmp_path
     read = table(tmp_path, y=values)
     if values == ["1,5", "2,5"]:
         task = "regression"
-    labels, inferred = columns.labels(read, "y", task, [])
+    labels, inferred, _ = columns.labels(read, "y", task, [])
     assert inferred == kind
     assert [type(value) for value in labels.tolist()] == [type(value) for value in expected]
     np.testing.assert_array_equal(labels, np.asarray(expected, dtype=labels.dtype))
@@ -150,7 +150,7 @@ def test_the_target_is_numbers_or_classes(values, task, kind, expected, tmp_path
 
 def test_values_that_mean_unknown_are_left_out(tmp_path):
     read = table(tmp_path, y=["-999", "1", "2.5", "?", "4"])
-    labels, _ = columns.labels(read, "y", "auto", ["-999", "?"])
+    labels, _, _ = columns.labels(read, "y", "auto", ["-999", "?"])
     np.testing.assert_array_equal(labels, [np.nan, 1.0, 2.5, np.nan, 4.0])
     with pytest.raises(ValueError, match="'y' is empty in every row"):
         columns.labels(read, "y", "auto", ["-999", "1", "2.5", "?", "4"])

@@ -23,6 +23,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null",
 CURRENCY = r"\s*(?:[€$£¥%]|EUR|USD|GBP|CHF)\s*"
 THOUSANDS = r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
 DECIMAL_COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*),\d+"
+GROUPS = r"[+-]?\d{1,3}(?:\.\d{3})+"  # 1.234 in a table of decimal commas
 ISO_DATE = r"\d{4}-\d\d-\d\d(?:[T ]|$)"
 MOSTLY = 0.5  # share of cells from which on the others are errors
 SAMPLE = 20  # texts that formats of dates are guessed from
@@ -57,12 +58,12 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
     if texts.str.lower().isin(["true", "false"]).all():  # or there are none
         values = (texts.str.lower() == "true").reindex(column.index)
         return Column("numbers", values if known.all() else values.astype(float), nothing)
-    numbers, has_comma = as_numbers(texts, table.delimiter == ";")
+    numbers, has_comma = as_numbers(texts, table.delimiter == ";", table.has_commas)
     dates, is_doubtful = as_dates(texts) if numbers.isna().any() else (numbers * np.nan, False)
     for kind, values in (("numbers", numbers), ("dates", dates)):
         if values.notna().mean() <= MOSTLY:
             continue
-        odd = values[pd.to_numeric(texts, errors="coerce").isna() & values.notna()]
+        odd = values[(pd.to_numeric(texts, errors="coerce") != values) & values.notna()]
         shown = "".join(f"{one:%Y-%m-%d}" if kind == "dates" else f"{one:g}" for one in odd[:1])
         example = f"{texts[odd.index[0]]!r} is {shown}" if shown else ""
         is_bad = values.isna().reindex(column.index, fill_value=False).to_numpy()
@@ -76,15 +77,26 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
     return Column("text", texts.astype(object).reindex(column.index).where(known, None), nothing)
 
 
-def as_numbers(texts: pd.Series, prefers_comma: bool = False) -> tuple[pd.Series, bool]:
-    """Return text as numbers, NaN where it is none, and whether commas are decimal ones."""
+def as_numbers(
+    texts: pd.Series, prefers_comma: bool = False, has_commas: bool = False
+) -> tuple[pd.Series, bool]:
+    """Return text as numbers, NaN where it is none, and whether commas are decimal ones.
+
+    In a table that ``has_commas`` elsewhere, 1.234 is a number of thousands, if all with dots are.
+    """
     plain = pd.to_numeric(texts, errors="coerce")
-    if plain.notna().all():
+    dotted = texts[texts.str.contains(".", regex=False)] if has_commas else texts[:0]
+    bare = dotted.str.replace(CURRENCY, "", regex=True)
+    are_groups = len(bare) > 0 and bare.str.fullmatch(f"{GROUPS}|{DECIMAL_COMMA}").all()
+    if plain.notna().all() and not are_groups:
         return plain, False
     bare = texts.str.replace(CURRENCY, "", regex=True)
     english = bare.where(~bare.str.fullmatch(THOUSANDS), bare.str.replace(",", ""))
+    pattern = f"{GROUPS}|{DECIMAL_COMMA}" if are_groups else DECIMAL_COMMA
     german = bare.str.replace(".", "").str.replace(",", ".")
-    german = bare.where(~bare.str.fullmatch(DECIMAL_COMMA), german)
+    german = bare.where(~bare.str.fullmatch(pattern), german)
+    if are_groups:
+        return pd.to_numeric(german, errors="coerce"), True
     readings = [(plain, False)]  # of 1,234 the first that reads most
     for reading in (german, english) if prefers_comma else (english, german):
         readings.append((pd.to_numeric(reading, errors="coerce"), reading is german))
@@ -170,8 +182,11 @@ def as_names(table: Table, name: str) -> pd.Series:
     return texts.where(~texts.isin(MISSING), None)
 
 
-def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[Any, str]:
-    """Return the target, NaN or None where unknown, and "regression" or "classification"."""
+def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[Any, str, str]:
+    """Return the target, NaN or None where unknown, "regression" or "classification", an example.
+
+    The example is of what is not obvious, else "".
+    """
     texts = as_names(table, name)
     as_numbers = pd.to_numeric(pd.Series(list(missing), dtype=object), errors="coerce").dropna()
     unknown = texts.isna() | texts.isin(missing)  # -999 is also -999.0
@@ -187,13 +202,15 @@ def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[
         is_spoilt = not is_number and len(known) > FEW_ROWS and known.nunique() > most
         task = "regression" if is_spoilt else infer_task(known)
     if task == "regression":
-        remedy = "Correct it, or predict classes: --task classification."
-        return numbers(table, name, f"the target {name!r}", remedy, unknown), task
+        remedy = "Correct it; if it means unknown, --missing {value!r} says so; or predict "
+        remedy += "classes: --task classification."
+        values = numbers(table, name, f"the target {name!r}", remedy, unknown)
+        return values, task, column.example
     if is_number and known.dtype.kind == "f" and (known % 1 == 0).all():
         known = known.astype(int)  # floats because of a gap
     result = np.full(len(texts), None, dtype=object)
     result[~unknown.to_numpy()] = known.tolist()
-    return result, task
+    return result, task, column.example if is_number else ""
 
 
 def numbers(
@@ -207,6 +224,7 @@ def numbers(
     invalid = (values.isna() & texts.notna() & ~np.asarray(unknown)).to_numpy()
     if where := table.where(invalid):
         value = texts.iloc[int(invalid.argmax())]
+        remedy = remedy.format(value=value)
         raise ValueError(f"{where}: {what} is {value!r}, not a number. {remedy}")
     return values.to_numpy()
 

@@ -18,11 +18,11 @@ from ebboost.callbacks import INTERRUPTED, ProgressBar
 from ebboost.cli import columns, outputs
 from ebboost.cli import problem as problems
 from ebboost.cli.files import Table, read_table, suggestion
-from ebboost.cli.problem import EdgesFile, ModelFile, NodesFile, Options, Problem, Target, option
+from ebboost.cli.problem import EdgesFile, ModelFile, NodesFile, Options, Target, option
+from ebboost.formatting import count, figure, file_size, number
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_row_numbers
 from ebboost.inspection import diagnostics
-from ebboost.inspection.formatting import count, figure, file_size, number
 from ebboost.inspection.graph_check import GraphCheck, check_data, check_graph
 from ebboost.model import Model
 
@@ -55,19 +55,18 @@ def check(
     """
     with outputs.messages():
         problem = problems.read_problem(nodes, edges, target, options)
+        outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
         arguments = problem.arguments | {"estimator": estimator, "callbacks": [ProgressBar()]}
         result = check_graph(problem.X, problem.y, estimate=estimate, **arguments)
-    print_check(problem, result)
+    outputs.print_facts(result.facts())
+    print_findings(result, result.verdict)
 
 
-def print_check(problem: Problem, result: GraphCheck | None) -> None:
-    """Print how files were read and, of a check, facts, warnings, and the conclusion."""
-    outputs.print_facts(problem.facts.items())
-    if result is not None:
-        outputs.print_facts(result.facts())
-        for text in [*(f"! {one}" for one in result.warnings), result.verdict or ""]:
-            print(outputs.wrapped(text))
+def print_findings(result: GraphCheck, verdict: str | None) -> None:
+    """Print problems of the data, each with advice, and the conclusion."""
+    for text in [*(f"! {one}" for one in result.warnings), *([verdict] if verdict else [])]:
+        print(outputs.wrapped(text))
 
 
 @problems.with_options
@@ -86,6 +85,7 @@ def fit(
     outputs.check_output(output, nodes, edges)
     with outputs.messages():
         problem = problems.read_problem(nodes, edges, target, options)
+        outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
         estimator.fit(problem.X, problem.y, callbacks=[ProgressBar()], **problem.arguments)
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is trained is written
@@ -96,14 +96,15 @@ def fit(
         models = f"{count(len(model.rounds), 'model')} of {count(len(model.selection), 'member')}"
         outputs.print_error(f"stopped; {output} has the best model so far, {models}.")
         raise typer.Exit(130)
-    print_check(problem, check_data(model, options.seed) if and_check else None)
-    facts = [("target", f"{target}, {problem.task}")]
+    result = check_data(model, options.seed)
+    facts = result.facts() if and_check else []
     if (held := diagnostics.held_out(model)) is not None:
         pairs = ((diagnostics.TITLES[name], value) for name, value in held.metrics.items())
         errors = ", ".join(f"{name} {figure(value)}" for name, value in pairs)
         facts.append(("measured", f"{errors} at {held.rows.size:,} labels not trained on"))
     size = file_size(output.stat().st_size)
     outputs.print_facts([*facts, ("model", f"{output}, {size}; it contains the table")])
+    print_findings(result, result.verdict if and_check else None)
     outputs.print_text(estimator.summary())
     file = shlex.quote(str(output))
     print(f"\nNext: ebboost predict {file} -o predictions.csv\n      ebboost report {file} --open")
@@ -152,6 +153,7 @@ def predict(
             ids, arguments = np.array(row_ids(model))[rows], {"nodes": rows}
         else:
             table = read_table(nodes, sql)
+            table = replace(table, has_commas=table.has_commas or name_of(model, "has_commas"))
             new_edges = None if edges is None else read_table(edges, edges_sql)
             ids, arguments = new_rows(model, table, new_edges, all_rows)
         frame = predictions(estimator, ids, arguments, interval)

@@ -31,6 +31,8 @@ DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 REJECTED = {b"\xd0\xcf\x11\xe0": "a spreadsheet of before 2007: save it as .xlsx or CSV"}
 REJECTED |= dict.fromkeys([b"\xff\xfe", b"\xfe\xff"], "UTF-16 text: save it as UTF-8")
 MAPS = (".gpkg", ".geojson", ".shp", ".fgb")
+COMMA_ROWS = 1000  # that tell whether commas are decimal points
+DECIMAL_COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,})"
 MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a second
 
 
@@ -47,6 +49,7 @@ class Table:
     layout: str  # how it is written
     text: str | None = None
     delimiter: str = ","
+    has_commas: bool = False  # as decimal points
     has_header: bool = True
     rows: pd.DataFrame | None = None  # with the first line, where that might be a row
 
@@ -189,7 +192,10 @@ def _text_table(path: Path, content: bytes) -> Table:
             raise FileError(f"{path} has lines of different lengths: {reason}") from None
     rows = rows.apply(lambda column: column.fillna("").str.strip().astype(object))
     table = _with_header(path, rows, f"separated by {DELIMITERS[delimiter]}")
-    return replace(table, text=text, delimiter=delimiter)
+    own = table.frame.iloc[:COMMA_ROWS]
+    has_commas = any(own[name].str.fullmatch(DECIMAL_COMMA).any() for name in own)
+    has_commas = has_commas and delimiter != ","
+    return replace(table, text=text, delimiter=delimiter, has_commas=has_commas)
 
 
 def _with_header(path: Path, rows: pd.DataFrame, layout: str) -> Table:

@@ -3,6 +3,8 @@
 ``from_*`` converts other formats, ``build_*`` computes a new graph. A graph is immutable.
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
 from collections.abc import Iterable, Mapping
@@ -429,7 +431,7 @@ class Graph:
         return cls._from(_convert.Conversion(one_way_matrix(low, high, weights, len(points))))
 
     @classmethod
-    def mix(cls, graphs: "Mapping[str, Graph]", strengths: Mapping[str, float]) -> Self:
+    def mix(cls, graphs: Mapping[str, Graph], strengths: Mapping[str, float]) -> Self:
         """Add several graphs of the same nodes up to one.
 
         Parameters

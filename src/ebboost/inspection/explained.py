@@ -7,8 +7,8 @@ import numpy as np
 
 from ebboost._common import IntArray
 from ebboost.explain import Explanation, explain
+from ebboost.formatting import date, number, percent, shorten
 from ebboost.inspection.diagnostics import Context, column_kind
-from ebboost.inspection.formatting import date, number, percent, shorten
 from ebboost.inspection.html import Html, bar, folded, joined, missing, table, tag
 
 MAX_EXPLAINED = 8  # of each kind

@@ -1,4 +1,4 @@
-"""Numbers as text, the same in ``check_graph``, the report and the command line."""
+"""Numbers as text, the same in ``summary``, ``check_graph``, the report and the command line."""
 
 import numpy as np
 
