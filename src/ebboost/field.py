@@ -16,12 +16,12 @@ from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.linalg import (
-    conjugate_gradients,
-    preconditioner,
     SMALL,
     Solver,
     SparseMatrix,
     Structure,
+    conjugate_gradients,
+    preconditioner,
 )
 from ebboost.losses import Loss
 
