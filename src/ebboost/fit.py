@@ -65,6 +65,8 @@ logger = logging.getLogger(__name__)
 ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
 LEAST_MEAN = 1e-300  # that has a logarithm
+WEIGHT_SEARCHES = 5
+SEARCH_TOLERANCE = 1e-7  # share by which a search for weights must lower the loss
 
 
 @dataclass(frozen=True)
@@ -788,8 +790,13 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
     start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
     options = {"ftol": 1e-12, "gtol": 1e-9}
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    best = found.x if found.fun < value(start)[0] else start
+    best, least = start, value(start)[0]
+    for _ in range(WEIGHT_SEARCHES):  # a search may end early where scores are exponents
+        found = minimize(value, best, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        has_improved = found.fun < least - SEARCH_TOLERANCE * abs(least)
+        best, least = (found.x, found.fun) if found.fun < least else (best, least)
+        if not has_improved:
+            break
     weights = best[:n_members]
     if has_intercept:
         return weights, scale * best[n_members:] - weights @ mean
