@@ -206,7 +206,9 @@ def fit(
         )  # fmt: skip
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
-        announce(watchers, data, runs[0], 1, len(members))
+        n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
+        n_members = len(members) + n_before
+        announce(watchers, data, runs[0], 1, n_members)
         done = {run.parts.key for run in runs}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
@@ -215,7 +217,7 @@ def fit(
             if parts.key in done or member == runs[0].parts.member:
                 continue
             run = cross_fit(parts, data, watchers, limit)
-            announce(watchers, data, run, number + 1, len(members))
+            announce(watchers, data, run, number + n_before + 1, n_members)
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done.add(parts.key)
