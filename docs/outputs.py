@@ -69,10 +69,11 @@ def members() -> str:
         "propagation",
         "neighbour columns",
         "spectral columns",
+        "classes",
     )
     rows = [names, ["---"] * len(names)]
     for one in PORTFOLIO:
-        parts = (one.propagates, one.neighbors, one.spectral)
+        parts = (one.propagates, one.neighbors, one.spectral, one.classes)
         flags = ["yes" if part else "" for part in parts]
         rows.append([one.name, one.learner, one.field, *flags])
     return "".join(
