@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, MutableMapping
 from functools import cached_property, partial
 from itertools import count
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
@@ -41,21 +41,6 @@ else:
             if instance is None:
                 return self
             return compute_once(vars(instance), self.attrname, partial(self.func, instance))
-
-
-class Deferred(Generic[T]):
-    """A value that is computed when it is first read; pickled as the value."""
-
-    def __init__(self, compute: Callable[[], T]) -> None:
-        self._compute = compute
-
-    @lazy_property
-    def value(self) -> T:
-        """The value."""
-        return self._compute()
-
-    def __getstate__(self) -> dict[str, T]:
-        return {"value": self.value}
 
 
 class SharedLock:

@@ -26,7 +26,6 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Labels
-from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
@@ -281,7 +280,7 @@ def load_state(
         )
         untrusted.smoke_test(state, learner.takes_categories)
         spread = _load_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
-        state = replace(state, deferred_spread=Deferred(lambda: spread))
+        state = replace(state, spread=spread)
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
             files = _with_prefix(f"member{number}-", entries)

@@ -23,7 +23,6 @@ from ebboost.backends.dask.groups import StoredRows
 from ebboost.backends.dask.halo import StoredGraph
 from ebboost.backends.dask.worker import communicator
 from ebboost.data import archive
-from ebboost.data.once import Deferred
 from ebboost.data.schema import require
 from ebboost.graph import Graph
 from ebboost.model import _untrusted as untrusted
@@ -60,7 +59,7 @@ def save_shards(shards: Shards, folder: str) -> Iterator[FittedState]:
     if state.spread is not None:
         none: dict[str, Any] = dict.fromkeys((*SPREAD_NODES, *SPREAD_LABELS), np.zeros(0))
         light = replace(state.spread, **none)
-        state = replace(state, deferred_spread=Deferred(lambda: light))
+        state = replace(state, spread=light)
     yield replace(state, validation=ValidationRecord.empty(state.n_outputs), shards=None)
     with archive.atomic_write(os.path.join(folder, MANIFEST)) as temporary:
         Path(temporary).write_text(json.dumps(document))

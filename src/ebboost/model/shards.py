@@ -13,7 +13,6 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.groups import StoredRows
 from ebboost.backends.dask.halo import StoredGraph
 from ebboost.backends.dask.worker import communicator
-from ebboost.data.once import Deferred
 from ebboost.data.sharded import shard
 from ebboost.data.types import Array, IntArray
 from ebboost.model.explain import Explanation, explain, sum_parts
@@ -68,7 +67,7 @@ def convert_rows(state: FittedState, convert: Callable[[Any], Any]) -> FittedSta
 
 def _without_graph(state: FittedState) -> FittedState:
     members = tuple(_without_graph(one) for one in state.members)
-    return replace(state, graph=None, members=members, deferred_spread=None)
+    return replace(state, graph=None, members=members, spread=None)
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,10 @@ class SpreadShard:
 class Shards:
     """The fitted nodes of a model on the workers of a cluster."""
 
-    def __init__(self, cluster: Cluster, spread: Deferred[SpreadShards]) -> None:
+    def __init__(self, cluster: Cluster, spread: SpreadShards) -> None:
         #: Its blocks have a :class:`NodeShard` as the attribute ``nodes``.
         self.cluster = cluster
-        self._spread = spread
-
-    @property
-    def spread(self) -> SpreadShards:
-        """The spread of residuals, computed when it is first needed."""
-        return self._spread.value
+        self.spread = spread
 
     @property
     def n_nodes(self) -> int:

@@ -12,7 +12,6 @@ from ebboost.boosting.losses import Loss
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
-from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import standard_error
@@ -159,8 +158,9 @@ class FittedState:
     validation : ValidationRecord
     forecast : ForecastRecord or None
         Of a fit with ``time`` and nodes later than all labels.
-    deferred_spread : Deferred or None
-        See :attr:`spread`.
+    spread : Spread or None
+        Residuals at labels that were not trained on; None for classes, and where every label was
+        trained on.
     calibration_error : float or None
         Expected calibration error at the validation nodes, of a classifier.
     environment : dict
@@ -205,7 +205,7 @@ class FittedState:
     offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     forecast: ForecastRecord | None = None
-    deferred_spread: "Deferred[Spread | None] | None" = field(default=None, repr=False)
+    spread: "Spread | None" = field(default=None, repr=False)
     calibration_error: float | None = None
     environment: Mapping[str, str | int | None] = field(default_factory=dict)
     cluster: Mapping[str, int] | None = None
@@ -229,14 +229,6 @@ class FittedState:
         changes: dict[str, Any] = {"table": None, "encoded_table": None, "table_digest": digest}
         members = tuple(replace(one, **changes) for one in self.members)
         return replace(self, members=members, **changes)
-
-    @property
-    def spread(self) -> "Spread | None":
-        """Spread of residuals at labels not trained on, computed when it is first needed.
-
-        None for classes, and where every label was trained on.
-        """
-        return None if self.deferred_spread is None else self.deferred_spread.value
 
     @property
     def fixed_scores(self) -> Array:

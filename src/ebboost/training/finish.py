@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from ebboost.boosting.calibration import (
 )
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
-from ebboost.data.once import Deferred
 from ebboost.data.sharded import standard_error, total_rows
 from ebboost.data.types import Array
 from ebboost.learners.averaged import add, average
@@ -192,14 +190,13 @@ def _gain(metric: str, levels: list[float], influence: list[Array], n_labels: in
 
 
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
-    """Return the final state: predictions with labels, calibration."""
+    """Return the final state: predictions with labels, calibration, and the spread of residuals."""
     if isinstance(state.output, ClassOutput):
         return with_labels(_calibrate(state), state.labels, backend)
     if state.loss.log_link:
         state = _calibrate(state)
     state = with_labels(state, state.labels, backend)
-    spread = Deferred(partial(estimate_spread, state, labels))
-    return replace(state, deferred_spread=spread)
+    return replace(state, spread=estimate_spread(state, labels))
 
 
 def _calibrate(state: FittedState) -> FittedState:

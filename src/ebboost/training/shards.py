@@ -23,7 +23,6 @@ from ebboost.backends.dask.worker import communicator, release_memory
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import DELAUNAY, coordinate_columns, first_neighbors
 from ebboost.data.labels import Labels
-from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import sampled, shard, total_rows
 from ebboost.data.table import Table
@@ -116,7 +115,7 @@ def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> 
     check_results(trainer, results)
     state: FittedState = replace(results[0].state, parameters=trainer.parameters)
     on_workers = cluster.with_blocks(futures)
-    shards = Shards(on_workers, Deferred(partial(_spread, on_workers, state)))
+    shards = Shards(on_workers, _spread(on_workers, state))
     return replace(state, shards=shards)
 
 
@@ -143,7 +142,7 @@ def _spread(cluster: Cluster, state: FittedState) -> SpreadShards:
     }
     n_calibration = int(is_evaluation.sum()) or is_evaluation.size
     spread = replace(spreads[0], n_calibration=n_calibration, **rows)
-    return SpreadShards(replace(state, deferred_spread=Deferred(lambda: spread)), futures)
+    return SpreadShards(replace(state, spread=spread), futures)
 
 
 def _spread_in_worker(
@@ -167,7 +166,7 @@ def _spread_in_worker(
     parts = (record.target, record.prediction, record.without_graph)
     record = ValidationRecord(nodes, *(np.asarray(part)[sample] for part in parts))
     model = replace(_without_nodes(state), validation=record, members=())
-    model = replace(model, deferred_spread=Deferred(lambda: spread))
+    model = replace(model, spread=spread)
     return SpreadShard(local[0][:, None], local[1][:, None], model, is_evaluation)
 
 
@@ -426,6 +425,6 @@ def _without_nodes(state: FittedState) -> FittedState:
         validation=ValidationRecord.empty(rows["raw_predictions"].shape[1]),
         table=None,
         encoded_table=None,
-        deferred_spread=None,
+        spread=None,
         **rows,
     )
