@@ -9,7 +9,7 @@
 
 import logging
 
-from ebboost import datasets
+from ebboost import _ctrl_c, datasets  # noqa: F401 - before what takes long
 from ebboost.backends.dask.partitioning import partition_nodes
 from ebboost.boosting.callbacks import Callback, EarlyStopping, LogMetrics, ProgressBar, RoundInfo
 from ebboost.boosting.latent_field import LatentField

@@ -1,6 +1,9 @@
 """The command ``ebboost``, also ``python -m ebboost``."""
 
+import signal
 import sys
+
+from ebboost._ctrl_c import stop
 
 
 def main() -> None:
@@ -11,9 +14,14 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "rich", "pandas"):
             raise
         sys.exit("The command line needs typer, rich and pandas: pip install typer rich pandas")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    app(prog_name="ebboost")
+    is_handled = signal.getsignal(signal.SIGINT) is stop
+    if is_handled:  # commands say themselves what Ctrl-C has left
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        app(prog_name="ebboost")
+    finally:
+        if is_handled:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

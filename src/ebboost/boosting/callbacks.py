@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TextIO, TypeVar
+from typing import Any, ClassVar, TextIO, TypeVar
 
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.resumable import Resumable
@@ -237,10 +237,16 @@ class StopBehind(Callback):
         return best - self.horizon * gain > self.loss
 
 
-class Interrupt(Callback):
-    """Context in which the first Ctrl-C stops training after the round; the second raises at once.
+class Stopped(Exception):
+    """A fit was interrupted, and what has been trained so far is enough for a model."""
 
-    Only in the main thread, and only if no other handler of SIGINT is installed.
+
+class Interrupt(Callback):
+    """Context of a fit in which Ctrl-C ends the training; a second Ctrl-C raises at once.
+
+    From the first round on, the first Ctrl-C sets ``is_set``, and the fit makes a model of what has
+    been trained. Before, it raises KeyboardInterrupt. Only in the main thread, and only if no other
+    handler of SIGINT is installed. Contexts may be nested.
     """
 
     reason = "it was interrupted"
@@ -248,13 +254,23 @@ class Interrupt(Callback):
     #: over fits.
     grace_seconds = 2.0
     _last = -grace_seconds
+    _entered: ClassVar[list["Interrupt"]] = []
 
     def __init__(self) -> None:
         self.is_set = False
+        #: Whether there is something to make a model of.
+        self.has_model = False
+        #: Whether rounds are those of a model: some fits train others before.
+        self.counts_rounds = True
 
     def __enter__(self) -> "Interrupt":
         main = threading.current_thread() is threading.main_thread()
-        self._installed = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        handler = signal.getsignal(signal.SIGINT) if main else None
+        self._installed = handler is signal.default_int_handler
+        outer = self._entered[0] if self._entered else None
+        self._is_active = self._installed or (outer is not None and handler == outer._handle)
+        if self._is_active:
+            self._entered.append(self)
         if self._installed:
             signal.signal(signal.SIGINT, self._handle)
         return self
@@ -262,15 +278,28 @@ class Interrupt(Callback):
     def __exit__(self, *error: object) -> None:
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._is_active:
+            self._entered.remove(self)
+            if self._entered and error[0] is None:
+                self._entered[-1].has_model |= self.has_model
 
     def _handle(self, number: int, frame: object) -> None:
         now = time.monotonic()
-        if self.is_set or now - self._last < self.grace_seconds:
-            raise KeyboardInterrupt
-        self.is_set = True
+        is_second = now - self._last < self.grace_seconds
         type(self)._last = now
+        for one in self._entered:
+            is_second |= one.is_set
+            one.is_set = True  # threads end after their round
+        if is_second or not any(one.has_model for one in self._entered):
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise :class:`Stopped`, or KeyboardInterrupt without a model, if Ctrl-C was pressed."""
+        if self.is_set:
+            raise Stopped if self.has_model else KeyboardInterrupt
 
     def after_round(self, info: RoundInfo) -> bool:  # noqa: D102
+        self.has_model |= self.counts_rounds
         return self.is_set
 
 

@@ -35,10 +35,9 @@ class _OneLineErrors(TyperGroup):
             code = super().main(*args, **extra | {"standalone_mode": False})
         except (KeyboardInterrupt, typer.Abort):
             code = 130
+            print_error("stopped; no file was changed.")
         except Exception as error:
             code = _report_error(error)
-        if code == 130:
-            print_error("stopped; no file was changed.")
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -74,18 +74,20 @@ def fit(
     for finding in leaks(TableReader().fit(X), data.graph, y, task == "classification"):
         console.print_note(str(finding))
     model = _estimator(task, preset, rounds, seed, loss_options.name)
-    with console.progress("selecting how to use the graph") as update:
-        arguments: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
-        arguments |= {"callbacks": [console.ModelsBar(update)], "causal": row_options.causal}
-        arguments |= inputs.role_columns(data.table, roles, nodes)
-        model = _train(model, X, y, data.graph, graph_options, arguments)
-        if model.stop_reason_ == Interrupt.reason:
-            if checkpoint is not None:
-                console.print_note("the same command with --resume continues.")
-            raise KeyboardInterrupt
-    with console.progress(f"writing {output.name}"):
-        source = {"id": data.id_name or "row", "target": target, **roles}
-        model.save(output, table=True, source=source)
+    arguments: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+    arguments |= {"causal": row_options.causal, **inputs.role_columns(data.table, roles, nodes)}
+    with Interrupt() as interrupt:  # what has been trained is written
+        with console.progress("selecting how to use the graph") as update:
+            arguments["callbacks"] = [console.ModelsBar(update)]
+            model = _train(model, X, y, data.graph, graph_options, arguments)
+        with console.progress(f"writing {output.name}"):
+            source = {"id": data.id_name or "row", "target": target, **roles}
+            model.save(output, table=True, source=source)
+    if interrupt.is_set:
+        resuming = "" if checkpoint is None else "; the same command with --resume continues"
+        best = f"{output} has the best model so far, {models_text(model.rounds_)}"
+        console.print_error(f"interrupted: {best}{resuming}.")
+        raise typer.Exit(130)
     known = pd.notna(y)
     facts = {
         "task": task,

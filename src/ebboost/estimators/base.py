@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from ebboost.boosting.callbacks import Callback, as_callbacks
+from ebboost.boosting.callbacks import Callback, Interrupt, as_callbacks
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -26,8 +27,9 @@ from ebboost.model.fitted import FittedModel
 from ebboost.model.output import Output
 from ebboost.model.serialization import load_state
 from ebboost.model.state import FittedState
+from ebboost.model.summary import models_text
 from ebboost.propagation import Smoother
-from ebboost.training.checkpoint import Checkpoint
+from ebboost.training.checkpoint import Checkpoint, as_checkpoint
 from ebboost.training.problem import FitData
 from ebboost.training.settings import Parameters, Settings
 from ebboost.training.trainer import Trainer
@@ -122,8 +124,9 @@ class BaseEBBS(FittedModel, Parameters):
     ) -> Self:
         """Train on a table whose rows are the nodes of ``graph``.
 
-        Ctrl-C ends the training after the current round with a usable model and a warning; a second
-        one raises KeyboardInterrupt. A fit that raises leaves the estimator unchanged.
+        Ctrl-C ends the training with the best model so far and a warning, or before the first
+        rounds are trained with KeyboardInterrupt; a second one raises it at once. A fit that raises
+        leaves the estimator unchanged.
 
         Parameters
         ----------
@@ -196,14 +199,18 @@ class BaseEBBS(FittedModel, Parameters):
             learner = as_learner(self.learner)
             check_device(self.device, learner.devices, learner.name)
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
-        trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
-        X, geometry = split_geometry(X)
-        if graph is None and groups is None:
-            X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
-        rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
-        data = FitData(X, y, sample_weight, *rows, self._earlier_state(init_model))
-        self._state = trainer.fit(data)
-        self._warn_of_leakage()
+        with Interrupt() as interrupt:
+            trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume, interrupt)
+            X, geometry = split_geometry(X)
+            if graph is None and groups is None:
+                X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
+            rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
+            data = FitData(X, y, sample_weight, *rows, self._earlier_state(init_model))
+            self._state = trainer.fit(data)
+            self._warn_of_leakage()
+            if interrupt.is_set:
+                self._state = replace(self._state, stop_reason=interrupt.reason)
+                warn_caller(f"fit was interrupted: {_what_remains(self._state, checkpoint)}")
         return self
 
     def _warn_of_leakage(self) -> None:
@@ -247,3 +254,12 @@ class BaseEBBS(FittedModel, Parameters):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _what_remains(
+    state: FittedState, checkpoint: str | os.PathLike[str] | Checkpoint | None
+) -> str:
+    """What the model of an interrupted fit is, and how to go on."""
+    text = f"the model is the best so far, {models_text(state.rounds)}."
+    where = as_checkpoint(checkpoint, False)
+    return text if where is None else f"{text} resume=True continues from {where.folder}."

@@ -75,7 +75,6 @@ def _member(
     if problem.warm_start is not None:
         ensemble = add(problem.warm_start[candidate.name].state.ensemble, ensemble)
     reasons = [model.stop_reason for model in models]
-    interrupt = search.runner.interrupt
     return FittedState(
         **{name: getattr(problem, name) for name in names},
         labels=problem.labels.labels,
@@ -89,7 +88,7 @@ def _member(
         propagated_scores=propagated,
         raw_predictions=scores,
         rounds=tuple(model.n_rounds for model in models),
-        stop_reason=interrupt.reason if interrupt.is_set else max(reasons, key=reasons.count),
+        stop_reason=max(reasons, key=reasons.count),
         history=models[0].history,
         selection={},
         environment=environment(problem.n_threads),
@@ -174,6 +173,8 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     if problem.n_labels > defaults.MOST_LABELS_FROM:  # plain boosting was not trained finally
         models = (search.compared(plain), search.compared(search.selected))
     folds = [fold for fold in models[0] if fold in models[1]]
+    if not folds:  # interrupted
+        return None
     losses = [losses_of(problem, one, folds) for one in models]
     n_labels = sum(total_rows(models[0][fold].held_out) for fold in folds)
     n_labels += total_rows(models[0][folds[0]].evaluation)

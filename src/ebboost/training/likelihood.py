@@ -37,6 +37,7 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     runner = Runner(problem, backend, (), None, interrupt)
     folds = range(problem.labels.n_folds)
     runner.train(parts.plain, folds)
+    interrupt.check()
     models = {fold: model for (_, fold), model in runner.models.items()}
     labels, scores = unseen_labels(problem, models, "held_out")
     if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:

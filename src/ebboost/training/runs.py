@@ -226,7 +226,7 @@ class Runner:
         rivals: Mapping[int, FoldModel] = MappingProxyType({}),
         goes_on: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        """Train the models of a candidate for folds, until one is interrupted.
+        """Train the models of a candidate for folds; raise Stopped if they are interrupted.
 
         A model is not trained to its end if it cannot be as good as its rival of the same fold.
         ``goes_on`` is called with each fold in order, once its model and those before are ready.
@@ -235,7 +235,8 @@ class Runner:
         wanted = list(folds)
         folds = [fold for fold in wanted if (name, fold) not in self.models]
         n_concurrent = min(self.n_concurrent, len(folds))
-        needs_one = not any(other == name for other, _ in self.models)
+        if folds:
+            self.interrupt.check()
 
         ready = threading.Event()  # the first model has made the bins that all share
         abandoned = Interrupt()  # of models that are no longer needed
@@ -245,8 +246,7 @@ class Runner:
             if not is_first:
                 ready.wait()
             try:
-                is_late = self.interrupt.is_set and not (needs_one and is_first)
-                if is_late or abandoned.is_set:
+                if self.interrupt.is_set or abandoned.is_set:
                     return
                 with self._building:
                     run = self._build(candidate, fold)
@@ -258,7 +258,7 @@ class Runner:
         # Products of matrices are small: threads of theirs would wait for each other.
         is_network = candidate.network or learner == "network"
         products = threadpool_limits(1, "blas") if is_network else nullcontext()
-        with self.interrupt, products:
+        with products:
             pool = ThreadPoolExecutor(n_concurrent, "ebboost-model") if n_concurrent > 1 else None
             jobs = {}
             if pool is not None:
@@ -282,6 +282,19 @@ class Runner:
             model = self.models.pop((name, fold), None)
             if model is not None and fold in wanted:
                 self.models[name, fold] = model
+        if self.interrupt.is_set:
+            self._discard_incomplete()
+            if any((name, fold) not in self.models for fold in wanted):
+                self.interrupt.check()
+
+    def _discard_incomplete(self) -> None:
+        """Drop models that were interrupted; without others, those of many rounds stay."""
+        cut = {key for key, one in self.models.items() if one.stop_reason == Interrupt.reason}
+        if len(cut) == len(self.models):
+            most = max((one.n_trained for one in self.models.values()), default=0)
+            cut = {key for key in cut if 2 * self.models[key].n_trained < most}
+        for key in cut:
+            del self.models[key]
 
     def models_of(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by the number of their fold."""
@@ -379,11 +392,10 @@ class Runner:
             where = (self.prefix + candidate.name, fold, self.n_rounds)
             after.insert(0, CheckpointCallback(session, collect, self.interrupt, *where))
         result = boost(run.boosting, watchers, after=after, states=states)
-        reason = self.interrupt.reason if self.interrupt.is_set else result.stop_reason
         seconds = time.perf_counter() - start
-        facts = (candidate.name, fold + 1, run.boosting.n_done, seconds, reason)
+        facts = (candidate.name, fold + 1, run.boosting.n_done, seconds, result.stop_reason)
         logger.info("model %s, fold %d: %d rounds in %.2f s, %s", *facts)
-        return self._model(run, fold, replace(result, stop_reason=reason), history, seconds)
+        return self._model(run, fold, result, history, seconds)
 
     def _model(
         self, run: CandidateRun, fold: int, result: BoostingResult, history: History, seconds: float

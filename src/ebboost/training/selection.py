@@ -52,6 +52,9 @@ class Search:
         self._fields = FieldEstimates(self.problem)
         #: Plain boosting with the trees of the selected candidate, if that was possible.
         self.plain: Candidate | None = None
+        #: The best candidate so far, for a search that is interrupted.
+        self._best = self.parts.plain
+        self.is_complete = False
 
     @property
     def selected(self) -> Candidate:
@@ -59,13 +62,16 @@ class Search:
         return self.averaged[0]
 
     def run(self) -> None:
-        """Select the candidates to average, and train the models of all of their folds."""
+        """Select the candidates to average, and train the models of all of their folds.
+
+        Raises Stopped if it is interrupted: :meth:`settle` selects what there is.
+        """
         current = self.parts.plain
         self._train(current, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
         current = self._improved(current, self.parts.steps)
         network = self._network(current)
         if network is not None and self._is_clearly_better(network, current):
-            current = network
+            current = self._best = network
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
             self.plain = self._trained_plain(current)
@@ -74,6 +80,17 @@ class Search:
             self._train(candidate, range(self.problem.labels.n_folds))
         if self.problem.labels.in_time:
             self._train_on_all_labels()
+        self.is_complete = True
+
+    def settle(self) -> None:
+        """Select the best candidate so far, with the models that are complete."""
+        selected = self._best if self.models(self._best) else self.parts.plain
+        folds = set(self.models(selected))
+        others = [one for one in self.averaged if folds <= set(self.models(one))]
+        self.averaged = [selected, *(one for one in others if one != selected)]
+        plain = self.parts.plain
+        if self.plain is None and not plain.uses_graph and folds & set(self.models(plain)):
+            self.plain = plain
 
     def _trained_plain(self, selected: Candidate) -> Candidate:
         """Plain boosting with the trees or networks of a candidate, or with the default's trees."""
@@ -96,13 +113,14 @@ class Search:
     def _improved(self, current: Candidate, steps: Sequence[tuple[str, ...]]) -> Candidate:
         """The best candidate after steps that each change some parts."""
         for step in steps:
-            if self.runner.interrupt.is_set:
-                break
+            self.runner.interrupt.check()
             candidate = self._changed(current, step)
             is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
             if is_skipped or candidate.name in self.tried or not candidate.has_columns:
                 continue
             if self._is_better(candidate, current):
+                if current == self._best:
+                    self._best = candidate
                 current, candidate = candidate, current
             if not self._can_be_averaged(candidate):
                 self.comparing.discard(candidate)
@@ -115,8 +133,7 @@ class Search:
         """
         steps = self.parts.network_steps
         has_field = isinstance(trees.labels, LatentField | None)
-        is_interrupted = self.runner.interrupt.is_set
-        if steps is None or not has_field or is_interrupted:
+        if steps is None or not has_field:
             return None
         network = replace(self.parts.plain, labels=trees.labels, loss=trees.loss, network=True)
         network = named(network)
@@ -159,7 +176,7 @@ class Search:
         self._train(plain, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
         labels, scores = unseen_labels(self.problem, self.models(plain), "held_out_scores")
         n_labels = total_rows(labels.target)
-        if self.runner.interrupt.is_set or n_labels < defaults.MIN_LABELS_FOR_FOLDS:
+        if n_labels < defaults.MIN_LABELS_FOR_FOLDS:
             return self.problem
         return choose_graph(self.problem, labels, scores)
 
@@ -282,13 +299,12 @@ class Search:
         self.comparing.train(candidate, folds)
 
     def _train_finally(self, candidate: Candidate, folds: range) -> None:
-        """Train a candidate with the final learning rate, if the fit is not interrupted."""
+        """Train a candidate with the final learning rate."""
         if candidate.network:  # there is no other learning rate
             self.comparing.train(candidate, folds)
             return
-        if self.comparing is self.runner or not self.runner.interrupt.is_set:
-            self.runner.train(candidate, folds)
-        if self.comparing is not self.runner and not self.runner.interrupt.is_set:
+        self.runner.train(candidate, folds)
+        if self.comparing is not self.runner:
             self._final.add(candidate.name)
             self.comparing.discard(candidate)
 

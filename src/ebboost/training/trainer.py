@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -15,12 +15,11 @@ from sklearn.utils.validation import _get_feature_names
 from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.dask.edges import open_graphs
-from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar
+from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar, Stopped
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import first_neighbors
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
-from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, as_parquet_relations
 from ebboost.learners import as_learner
 from ebboost.model.inputs import mix_relations, named_columns, read_table
@@ -57,6 +56,7 @@ class Trainer:
     callbacks: Sequence[Callback] = ()
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None
     resume: bool = False
+    interrupt: Interrupt = field(default_factory=Interrupt, compare=False)
 
     @cached_property
     def settings(self) -> Settings:
@@ -92,7 +92,7 @@ class Trainer:
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
-                state = train(problem, backend, self.callbacks, session)
+                state = train(problem, backend, self.callbacks, session, self.interrupt)
                 state = finish(state, problem.labels, backend)
         logger.info("%s: selected %s", self.estimator, state.candidate.name)
         return state
@@ -190,30 +190,34 @@ def train(
     backend: Backend,
     callbacks: Sequence[Callback] = (),
     session: CheckpointSession | None = None,
+    interrupt: Interrupt | None = None,
 ) -> FittedState:
-    """Select a candidate, train its models, and return their average before labels are used."""
+    """Select a candidate, train its models, and return their average before labels are used.
+
+    After an interrupt it is the best of what has been trained.
+    """
     settings = problem.settings
     watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
-    interrupt = Interrupt()
+    interrupt = interrupt or Interrupt()
+    interrupt.counts_rounds = False
     problem = with_estimated_loss(problem, backend, interrupt)
+    interrupt.counts_rounds = True
     parts = candidate_parts(problem)
     runner = Runner(problem, backend, watchers, session, interrupt)
-    problem = Search(problem, runner, parts).with_chosen_graph()
-    searched = parts.with_vectors(problem)
-    runner = replace(runner, problem=searched)
-    search = Search(searched, runner, parts)
-    search.run()
+    searched = problem
+    search = Search(problem, runner, parts)
     searches = [search]
-    for number in range(1, _n_searches(problem, parts)):
-        if not interrupt.is_set:
+    try:
+        problem = searched = search.with_chosen_graph()
+        searched = parts.with_vectors(problem)
+        search = Search(searched, replace(runner, problem=searched), parts)
+        searches = [search]
+        search.run()
+        for number in range(1, _n_searches(problem, parts)):
             searches.append(search.repeat(number))
-    if interrupt.is_set:
-        searches = searches[: max(len(searches) - 1, 1)]  # the last is incomplete
-        hint = "" if session is None else f" resume=True continues from {session.folder}."
-        warn_caller(
-            f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of "
-            f"the rounds so far.{hint}"
-        )
+    except Stopped:
+        if not search.is_complete:
+            search.settle()
     uses_vectors = any(one.spectral_features for each in searches for one in each.averaged)
     return average_models(searched if uses_vectors else problem, backend, searches)
 
