@@ -122,11 +122,11 @@ def test_text_among_neighbours_has_the_share_of_each_frequent_level(n_levels):
     assert ("share(kind=others)" in wider.names) == (n_levels == 14)
 
 
-def test_categories_that_are_numbers_have_statistics():
+def test_categories_that_are_numbers_have_shares():
     table = Table(np.array([[0.0], [1.0], [1.0]]), ("code",), (0,), (0,), categories={0: [7, 9]})
     graph = eb.Graph.from_edges([0, 1], [1, 2])
     wider = with_statistics(table, graph, ("mean",))
-    assert wider.names[1] == "mean(code)" and wider.values[:, 1].tolist() == [1.0, 0.5, 1.0]
+    assert wider.names[1:] == ("share(code=9)",) and wider.values[:, 1].tolist() == [1.0, 0.5, 1.0]
 
 
 def test_directed_graphs_have_columns_of_incoming_and_outgoing_neighbours():

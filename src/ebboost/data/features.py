@@ -91,9 +91,9 @@ class NeighborFeatures(_GraphTransformer):
     Parameters
     ----------
     statistics : sequence of {"mean", "min", "max"}, default=("mean", "min", "max")
-        Statistics over the neighbours of a node, for every column of numbers, also where these are
-        categories. Categories of text have the share of each of their ten most frequent levels, or
-        of nine and the others together, if "mean" is listed. Sparse tables stay sparse and get
+        Statistics over the neighbours of a node, for every column of numbers. Categories, of text
+        or numbers, have the share of each of their ten most frequent levels, or of nine and the
+        others together, if "mean" is listed. Sparse tables stay sparse and get
         means only. Of a directed graph, incoming and outgoing neighbours have their own columns. Of
         rows with groups, numeric columns have the mean of the group, and neighbouring groups
         statistics of these means.

@@ -4,7 +4,8 @@ Text and category columns become codes (a missing or unseen category is NaN), da
 A column must have at prediction the type that it had at fit.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from numbers import Integral
@@ -23,6 +24,7 @@ from ebboost.graph.ids import is_missing
 
 Column = nw.Series[Any] | NDArray[Any]
 MICROSECONDS_PER_DAY = 86_400e6
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class TableReader:
@@ -277,7 +279,18 @@ def _categories(column: Column, name: object) -> list[Any]:
     if len({isinstance(value, str) for value in categories}) > 1:
         problem = f"X, column {name!r}: the categories mix text and numbers"
         raise ValueError(f"{problem}. Convert all of them to text.")
-    return sorted(categories)
+    return sort_categories(categories)
+
+
+def sort_categories(categories: Iterable[Any]) -> list[Any]:
+    """Return categories in order; text that is whole numbers in that of these numbers.
+
+    A column of codes is the same as integers and as text.
+    """
+    values = list(categories)
+    if values and all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in values):
+        return sorted(values, key=lambda text: (int(text), text))
+    return sorted(values)
 
 
 def _categories_on_disk(X: ParquetTable, coded: list[int]) -> dict[int, list[Any]]:
@@ -288,7 +301,7 @@ def _categories_on_disk(X: ParquetTable, coded: list[int]) -> dict[int, list[Any
             name = X.names[position]
             column = nw.from_native(block.column(name), series_only=True)
             values.update(_categories(column.unique(), name))
-    return {position: sorted(values) for position, values in categories.items()}
+    return {position: sort_categories(values) for position, values in categories.items()}
 
 
 def _codes(column: Column, categories: list[Any], name: str) -> Array:

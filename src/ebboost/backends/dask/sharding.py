@@ -13,7 +13,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.halo import Halo, ShardGraph
 from ebboost.data.fingerprint import fingerprint_of
-from ebboost.data.reader import TableReader
+from ebboost.data.reader import TableReader, sort_categories
 from ebboost.data.sharded import shard
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
@@ -162,7 +162,7 @@ def read_shard(
             raise ValueError(
                 f"X, column {reader.names[column]!r} is text in some blocks and numbers in others."
             )
-        reader.categories[column] = sorted(set(values))
+        reader.categories[column] = sort_categories(set(values))
     if reader.categories:
         table = _joined([partial(_read_block, reader.read)] * len(parts), parts, n_rows)
     categories = tuple(sorted(reader.categories))
