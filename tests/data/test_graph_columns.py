@@ -126,7 +126,7 @@ def test_categories_that_are_numbers_have_shares():
     table = Table(np.array([[0.0], [1.0], [1.0]]), ("code",), (0,), (0,), categories={0: [7, 9]})
     graph = eb.Graph.from_edges([0, 1], [1, 2])
     wider = with_statistics(table, graph, ("mean",))
-    assert wider.names[1:] == ("share(code=9)",) and wider.values[:, 1].tolist() == [1.0, 0.5, 1.0]
+    assert wider.names[1] == "share(code=9)" and wider.values[:, 1].tolist() == [1.0, 0.5, 1.0]
 
 
 def test_directed_graphs_have_columns_of_incoming_and_outgoing_neighbours():
