@@ -39,9 +39,7 @@ def _no_ctrl_c_before(monkeypatch):
 
 
 def test_ctrl_c_stops_after_the_round_and_the_fit_can_be_resumed(tmp_path, uninterrupted):
-    with pytest.warns(
-        UserWarning, match=r"interrupted: .* 5 rounds. resume=True continues from"
-    ):
+    with pytest.warns(UserWarning, match=r"interrupted: .* 5 rounds. resume=True continues from"):
         model = regressor().fit(
             X, Y, graph=GRAPH, checkpoint=checkpoint_every(100, tmp_path), callbacks=[CtrlC(5)]
         )

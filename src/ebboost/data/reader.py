@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from ebboost.data.numbers import MAX_INTEGER, check_integers
 from ebboost.data.parquet import ParquetMatrix, ParquetTable
 from ebboost.data.table import MAX_VALUE, Table
 from ebboost.data.types import AnyArray, Array, IntArray, TableLike
@@ -60,6 +61,8 @@ class TableReader:
             self.categories = {p: _categories(values[:, p], p) for p in sorted(listed)}
             return self._read_array(X)
         self.names = tuple(columns)
+        for name in self.names:
+            _check_text(name, "X, a column name,")
         listed = self._listed_categories()
         coded = [p for p, c in enumerate(columns.values()) if p in listed or _is_text(c)]
         if isinstance(X, ParquetTable):
@@ -129,6 +132,9 @@ class TableReader:
             X = np.asarray(X)
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
+        entries = X.data if sparse.issparse(X) else X
+        if isinstance(entries, np.ndarray):
+            check_integers(entries, "X")
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
         try:
             values = check_array(X, ensure_all_finite=False, **options)
@@ -276,10 +282,21 @@ def _categories(column: Column, name: object) -> list[Any]:
     if not isinstance(column, np.ndarray) and not _holds_objects(column):
         column = column.unique()
     categories = {value for value in set(_as_list(column)) if not is_missing(value)}
+    for value in categories:
+        _check_text(value, f"X, column {name!r}")
     if len({isinstance(value, str) for value in categories}) > 1:
         problem = f"X, column {name!r}: the categories mix text and numbers"
         raise ValueError(f"{problem}. Convert all of them to text.")
     return sort_categories(categories)
+
+
+def _check_text(value: object, where: str) -> None:
+    """Raise ValueError for text that no file can hold."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        problem = f"{where} has text that is not valid Unicode (a lone surrogate), {value!r}"
+        raise ValueError(f"{problem}: replace it, or read the file with its encoding.") from None
 
 
 def sort_categories(categories: Iterable[Any]) -> list[Any]:
@@ -337,6 +354,10 @@ def _numbers(column: Column, name: str) -> Array:
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
     native = column.to_native()
+    if column.dtype.is_integer():
+        known = column.drop_nulls()
+        if not -MAX_INTEGER <= known.min() <= known.max() <= MAX_INTEGER:
+            check_integers(np.array(column.to_list(), dtype=object), f"X, column {name!r}")
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         try:
             return column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
@@ -357,6 +378,7 @@ def _numbers(column: Column, name: str) -> Array:
 
 
 def _numbers_from_list(values: list[Any], name: str) -> Array:
+    check_integers(np.fromiter(values, object, len(values)), f"X, column {name!r}")
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from ebboost.data.numbers import check_integers, check_real
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
@@ -27,6 +28,10 @@ MAX_CLASSES = 1_000
 MISSING_CODES = (-1, -99, -999, -9999, -99999)
 # Larger weights are divided by the largest.
 MAX_WEIGHT = 1e100
+# Scores with other links than the identity: exponentials of them, and their squares, are in range.
+MAX_SCORE = 230.0
+# Offsets may be so many times larger than labels, from which they are subtracted.
+MAX_OFFSET_RATIO = 1e6
 
 
 def as_single_graph(graph: Graphs) -> Graph:
@@ -287,6 +292,7 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         values = values.ravel()
     if values.ndim != 1:
         raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
+    check_real(values, name)
     if classes:
         return values
     if values.dtype.kind in "mM":
@@ -294,6 +300,7 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         raise ValueError(f"{text}. Convert them, to days since the first, say.")
     if values.dtype.kind == "O":
         values = np.where(_missing(values), np.nan, values)
+    check_integers(values, name)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
@@ -364,6 +371,7 @@ def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
     """Return finite non-negative weights, one per label; relative ones if they are extreme."""
     if sample_weight is None:
         return np.ones(size)
+    check_real(sample_weight, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -401,6 +409,7 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
             f"{name} must hold numbers, one per row of X, got the text {values!r}: pass "
             f"X.pop({values!r}), which is then no feature either."
         )
+    check_real(values, name)
     try:
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -418,11 +427,20 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
         row = int(np.flatnonzero(~is_valid)[0])
         condition = "finite" if exposure is None else "positive and finite"
         raise ValueError(f"{name} must be {condition} in every row, row {row} is {column[row]}.")
-    return (column if exposure is None else np.log(column))[:, None]
+    scores = column if exposure is None else np.log(column)
+    row = int(np.abs(scores).argmax()) if n_rows else 0
+    if n_rows and abs(scores[row]) > (MAX_SCORE if log_link else MAX_LABEL):
+        limits = f"{name} must be from -{MAX_LABEL:g} to {MAX_LABEL:g}"
+        if log_link:
+            limits = f"offset must be from -{MAX_SCORE:g} to {MAX_SCORE:g}, as it is exponentiated"
+            limits = limits if exposure is None else "exposure must be from 1e-100 to 1e+100"
+        raise ValueError(f"{limits}; row {row} is {column[row]:g}.")
+    return scores[:, None]
 
 
 def as_times(time: object) -> Array:
     """Return numbers or dates, one for each row, as numbers: dates as days since 1970."""
+    check_real(time, "time")
     values = np.asarray(time)
     must_be = "time must be a number or a date in every row"
     try:

@@ -87,6 +87,8 @@ def as_points(
 ) -> Points:
     """Return coordinates whose euclidean distance orders pairs as the metric does."""
     try:
+        if np.iscomplexobj(coords):
+            raise TypeError("complex numbers")
         array = np.asarray(coords, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be a table of numbers, one row per node ({error}).") from None

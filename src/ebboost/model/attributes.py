@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from html import escape
 from inspect import signature
@@ -341,6 +342,23 @@ class LearnedAttributes(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
+
+    def __copy__(self) -> Self:
+        return self._with_attributes(vars(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that shares the table fitted on, which nothing changes; a pickle has none."""
+        if "_state" in vars(self):
+            for one in (self._state, *self._state.members):
+                memo |= {id(table): table for table in (one.table, one.encoded_table)}
+        return self._with_attributes(
+            {name: deepcopy(value, memo) for name, value in vars(self).items()}
+        )
+
+    def _with_attributes(self, attributes: Mapping[str, Any]) -> Self:
+        new = type(self).__new__(type(self))
+        vars(new).update(attributes)
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -325,12 +325,21 @@ def _forecast_origin(time: Array, nodes: IntArray) -> float:
     return max(float(time[nodes].max()) - horizon, earliest)
 
 
-def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> None:
+def check_offset(offset: Array | None, labels: Labels, settings: Settings, output: Output) -> None:
     """Raise ValueError where an offset is not supported."""
     if offset is None:
         return
     if labels.target.shape[1] > 1:
         raise ValueError("offset needs one score for each node: y has more than two classes.")
+    largest = checks.MAX_SCORE
+    if output.classes is None and not output.loss.log_link:
+        largest = checks.MAX_OFFSET_RATIO * max(float(np.abs(labels.target).max()), 1.0)
+    row = int(np.abs(offset).argmax())
+    if abs(offset[row, 0]) > largest:
+        raise ValueError(
+            f"offset, row {row} is {offset[row, 0]:g}, far beyond the labels: it is added to the "
+            f"score of that row, and may be as large as {largest:g}. Correct it."
+        )
     if settings.labels == "masked" or isinstance(settings.labels, MaskedLabels):
         raise ValueError("offset is not supported with labels='masked': use labels='field'.")
 

@@ -370,7 +370,7 @@ def prepare_shard(
     log_link = output.loss.log_link
     column = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
     offset = shard(column, workers)
-    check_offset(offset, folds.labels, settings)
+    check_offset(offset, folds.labels, settings, output)
     return Problem(
         estimator=trainer.estimator,
         parameters=trainer.parameters,

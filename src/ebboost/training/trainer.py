@@ -133,7 +133,7 @@ class Trainer:
         strengths = choose_strengths(settings.relations, data.graph, labels)
         log_link = output.loss.log_link
         offset = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
-        check_offset(offset, labels, settings)
+        check_offset(offset, labels, settings, output)
         graph = mix_relations(data.graph, strengths)
         if data.causal:
             if time is None or graph is None:
