@@ -26,7 +26,7 @@ from ebboost.inspection.diagnostics import (
 )
 from ebboost.inspection.formatting import count, figure, file_size, percent
 from ebboost.inspection.model_checks import calibration_check
-from ebboost.model.intervals import fitted_intervals
+from ebboost.model.intervals import half_widths
 from ebboost.model.state import FittedState
 from ebboost.model.summary import coordinate_graph, error_text, graph_use, models_text
 
@@ -170,11 +170,12 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
             "accuracy_of_commonest_class": float(commonest.mean()),
             "calibration_error": model.calibration_error_,
         }
-    intervals = fitted_intervals(model.state_, level)
+    widths = half_widths(model.state_, level)
     return facts | {
         "rmse_of_mean": float(np.sqrt(((held_out.truth - y.mean()) ** 2).mean())),
         "interval": level,
-        "half_width": float(np.median(intervals.upper - intervals.lower) / 2.0),
+        "half_width": float(np.median(widths.values)),
+        "half_width_of": widths.rows,
     }
 
 
@@ -198,7 +199,7 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
         width = facts["half_width"]
         bounds = "none: too few held-out labels"
         if np.isfinite(width):
-            bounds = f"±{figure(width)} or less for half of the nodes"
+            bounds = f"±{figure(width)} or less for half of {facts['half_width_of']}"
         rows += [("held-out RMSE", error), ("held-out MAE", figure(facts["mae"]))]
         rows.append((f"{percent(facts['interval'])} interval", bounds))
     if "accuracy" in facts:

@@ -20,6 +20,7 @@ from ebboost.graph import Graph, as_points
 # (another seed changes the latter by .0006).
 N_NEIGHBORS = 8
 DELAUNAY = 0  # in place of a number: the corners of Delaunay triangles are connected
+APPENDED = ("x", "y")  # names of the columns that points are appended to a table as
 _LATITUDE = re.compile(r"lat(itude)?", re.IGNORECASE)
 _LONGITUDE = re.compile(r"lon(g|gitude)?|lng", re.IGNORECASE)
 
@@ -123,6 +124,35 @@ def first_neighbors(neighbors: int | str) -> int:
     return neighbors
 
 
+def seem_degrees(points: Array, names: Sequence[str] = ()) -> bool:
+    """Whether two columns that count as a plane look like latitude and longitude, in any order.
+
+    By their names, which are nearly those of degrees; or by their values, which have decimals and
+    lie in one region far from 0, or span the world.
+    """
+    size = np.abs(points).max(axis=0)
+    if not (size.min() <= 90.0 and size.max() <= 180.0) or not (points % 1).any(axis=0).all():
+        return False
+    text = [name.lower() for name in names]
+    for one, other in (text, text[::-1]) if len(text) == 2 else ():
+        if "lat" in one and ("lon" in other or "lng" in other):
+            return True
+    extent = np.ptp(points, axis=0)
+    is_region = bool((np.abs(points).min(axis=0) > np.maximum(extent, 1.0)).any())
+    return is_region or bool(extent.min() > 60.0 and extent.max() > 180.0)
+
+
+def degrees_text(names: Sequence[str]) -> str:
+    """Return a warning that the coordinates look like degrees."""
+    remedy = "pass a GeoSeries with its CRS, or two columns called lat and lon"
+    if names:
+        remedy = f"rename the columns {names[0]!r} and {names[1]!r} to lat and lon"
+    return (
+        "The coordinates look like degrees, but distances are those of a plane, in which a degree "
+        f"of longitude is as long as one of latitude. If they are degrees, {remedy}."
+    )
+
+
 def first_outside(degrees: Array) -> int | None:
     """Return the first row that is not latitude and longitude in degrees, None if all are."""
     outside = np.flatnonzero((np.abs(degrees) > [90, 360]).any(axis=1))
@@ -152,7 +182,7 @@ def append_columns(X: TableLike, coordinates: Any) -> tuple[TableLike, Any]:
     Both stay as they are if coordinates are columns, or the table is neither a dataframe nor an
     array in memory.
     """
-    names = ["x", "y"]
+    names = list(APPENDED)
     points = coordinates
     if hasattr(coordinates, "representative_point"):
         inner = coordinates.representative_point()
@@ -164,7 +194,12 @@ def append_columns(X: TableLike, coordinates: Any) -> tuple[TableLike, Any]:
     points = np.asarray(points)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "iuf":
         return X, coordinates
-    if isinstance(X, np.ndarray) and names == ["x", "y"] and X.ndim == 2 and len(X) == len(points):
+    if (
+        isinstance(X, np.ndarray)
+        and names == list(APPENDED)
+        and X.ndim == 2
+        and len(X) == len(points)
+    ):
         return join_columns(X, points, names), [X.shape[1], X.shape[1] + 1]
     if not nw.dependencies.is_into_dataframe(X) or hasattr(X, "collect"):
         return X, coordinates

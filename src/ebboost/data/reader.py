@@ -25,6 +25,9 @@ from ebboost.graph.ids import is_missing
 
 Column = nw.Series[Any] | NDArray[Any]
 MICROSECONDS_PER_DAY = 86_400e6
+# Sparse tables up to these sizes, 256 MB, are dense ones.
+MAX_DENSE_COLUMNS = 128
+MAX_DENSE_ENTRIES = 1 << 25
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -174,6 +177,17 @@ class TableReader:
 
     def _read_block(self, block: TableLike) -> Array:
         return self._read_columns(_dataframe_columns(block) or {}).values
+
+
+def dense_if_narrow(X: TableLike) -> TableLike:
+    """Return a sparse matrix of few columns as an array: its zeros are numbers as any others.
+
+    Wide ones, such as words of texts, stay sparse and are learned from in other ways.
+    """
+    if not sparse.issparse(X) or X.ndim != 2:
+        return X
+    is_small = X.shape[0] * X.shape[1] <= MAX_DENSE_ENTRIES
+    return X.toarray() if X.shape[1] <= MAX_DENSE_COLUMNS and is_small else X
 
 
 def count_rows(X: TableLike) -> int | None:

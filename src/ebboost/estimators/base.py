@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -19,6 +20,7 @@ from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import one_hot
 from ebboost.data.leakage import COPY, explained_share, within_classes
+from ebboost.data.reader import dense_if_narrow
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
@@ -36,7 +38,9 @@ from ebboost.training.trainer import Trainer
 
 # Fewest labels for a warning of target leakage, and labels that are looked at.
 MIN_LABELS_OF_LEAKAGE = 300
-MAX_LABELS_OF_LEAKAGE = 10_000
+MAX_LABELS_OF_LEAKAGE = 2_000
+#: Of more columns, those that trees use most are looked at.
+MAX_COLUMNS_OF_LEAKAGE = 100
 PRESETS: dict[str, Mapping[str, Any]] = {
     "fast": {"selection": "rules", "n_folds": 1},
     "best": {"selection": "thorough"},
@@ -201,7 +205,7 @@ class BaseEBBS(FittedModel, Parameters):
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         with Interrupt() as interrupt:
             trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume, interrupt)
-            X, geometry = split_geometry(X)
+            X, geometry = split_geometry(dense_if_narrow(X))
             if graph is None and groups is None:
                 X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
             rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
@@ -214,7 +218,7 @@ class BaseEBBS(FittedModel, Parameters):
         return self
 
     def _warn_of_leakage(self) -> None:
-        """Warn if the column that the trees use most, or the edges, nearly copy y."""
+        """Warn if columns, or the edges, nearly copy y, whatever the model made of them."""
         table = self.state_.table
         graph = self.state_.graph
         labels = self.state_.labels
@@ -231,12 +235,19 @@ class BaseEBBS(FittedModel, Parameters):
             )
         if table.is_sparse:
             return
-        column = int(self.own_importances_.argmax())
-        is_categorical = column in table.categorical
-        share = explained_share(table.values[nodes, column], y, is_categorical, classes)
-        if share >= COPY:
-            name = table.names[column]
-            warn_caller(f"Column {name!r} of X nearly copies y: check for target leakage.")
+        columns = np.arange(len(table.names))
+        if columns.size > MAX_COLUMNS_OF_LEAKAGE:
+            columns = np.argsort(-self.own_importances_)[:MAX_COLUMNS_OF_LEAKAGE]
+        values = table.values[nodes]
+        copies = [
+            repr(table.names[column])
+            for column in columns.tolist()
+            if explained_share(values[:, column], y, column in table.categorical, classes) >= COPY
+        ]
+        if copies:
+            others = f", and so do {', '.join(copies[1:5])}" if copies[1:] else ""
+            text = f"Column {copies[0]} of X nearly copies y{others}: check for target leakage."
+            warn_caller(text)
 
     def _earlier_state(self, init_model: object) -> FittedState | None:
         """The state of ``init_model``, an estimator or a path."""

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.data import validation as checks
-from ebboost.data.reader import TableReader
+from ebboost.data.reader import TableReader, dense_if_narrow
 from ebboost.data.types import Array, TableLike
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
@@ -207,7 +207,7 @@ def check_graph(
         raise TypeError(f"graph must be an ebboost.Graph, got {type(graph)}. {remedy}")
     task = infer_task(y) if task == "auto" else task
     classes = task == "classification"
-    table = TableReader().fit(X)
+    table = TableReader().fit(dense_if_narrow(X))
     checks.check_graph(graph, table.n_rows, X)
     nodes, values, _ = checks.labelled_nodes(y, None, None, table.n_rows, classes, "check_graph")
     codes = np.unique(values, return_inverse=True)[1]

@@ -357,7 +357,7 @@ class LearnedAttributes(BaseEstimator):
 
     def _with_attributes(self, attributes: Mapping[str, Any]) -> Self:
         new = type(self).__new__(type(self))
-        vars(new).update(attributes)
+        new.__dict__.update(attributes)
         return new
 
     def __getstate__(self) -> dict[str, Any]:

@@ -180,8 +180,9 @@ def tree_table(state: FittedState, table: Table | None) -> Table:
     """Return the columns of the fitted nodes that the trees use."""
     if table is None:
         raise ValueError(
-            "This model has no table: it was loaded from a file without one, or fitted from files "
-            "or on a cluster. Pass it, explain(nodes, X=X), or save with save(path, table=True)."
+            "This model has no table: it was loaded from a file or a pickle without one, or fitted "
+            "from files or on a cluster. Pass it, explain(nodes, X=X), or save with "
+            "save(path, table=True)."
         )
     if state.pipeline.encoder is not None and state.encoded_table is None:
         raise ValueError(ENCODED)

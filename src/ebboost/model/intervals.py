@@ -194,14 +194,26 @@ def with_intervals(
     """Return predictions with intervals of the level ``interval``."""
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
     distribution = distribution_of(state, rows, local)
+    ends = _ends(state, distribution, rows.raw, is_later(state, rows), interval, groups)
+    return Intervals(state.output.decode(rows.raw), *ends)
+
+
+def _ends(
+    state: FittedState,
+    distribution: PredictiveDistribution,
+    raw: Array,
+    later: NDArray[np.bool_],
+    interval: float,
+    groups: IntervalGroups | None = None,
+) -> tuple[Array, Array]:
+    """Both ends of the intervals of rows with these distributions and raw predictions."""
     chosen = calibration_slice(state)
     at_labels = state.validation.prediction[chosen, 0]
     scores = scores_of_labels(state)[chosen]
     typical = LocalQuantile.fit(at_labels, scores, float(interval))
     scores = LocalQuantile.differences(at_labels, scores, float(interval))
     # Scores of the lower and the upper end of each row.
-    ends = np.tile(typical.at(rows.raw[:, 0]), (2, 1))
-    later = is_later(state, rows)
+    ends = np.tile(typical.at(raw[:, 0]), (2, 1))
     for of_rows, of_labels in _parts(groups, ~later, state.validation.nodes[chosen]):
         ends[:, of_rows] += conformal_quantile(scores[of_labels], float(interval))
     ends = np.maximum(ends, 0.0)  # of rare counts most scores are below that of the median
@@ -213,14 +225,38 @@ def with_intervals(
             for end, one in zip(ends, of_forecasts, strict=True):
                 end[of_rows] = conformal_quantile(one[of_labels], level)
     ends[1] = np.maximum(ends[1], -ends[0])
-    lower, upper = distribution.quantile_of_score(-ends[0]), distribution.quantile_of_score(ends[1])
-    return Intervals(state.output.decode(rows.raw), lower, upper)
+    return distribution.quantile_of_score(-ends[0]), distribution.quantile_of_score(ends[1])
 
 
 def fitted_intervals(state: FittedState, level: float) -> Intervals:
     """Return the intervals of the fitted nodes."""
     rows = RowPredictions.of_fitted_nodes(state)
     return with_intervals(state, rows, spread_of_rows(state, rows, None, None), level)
+
+
+class HalfWidths(NamedTuple):
+    """Half widths of intervals, and of which rows they are, in words."""
+
+    values: Array
+    rows: str
+
+
+def half_widths(state: FittedState, level: float) -> HalfWidths:
+    """Return half widths at the rows to predict, or else at labels that were not trained on.
+
+    Rows with a known label are nearly known: their intervals say nothing about others.
+    """
+    known = np.append(state.labels.nodes, state.validation.nodes)
+    rows = np.setdiff1d(np.arange(state.n_nodes), known)
+    if rows.size:
+        intervals = fitted_intervals(state, level)
+        values = (intervals.upper - intervals.lower)[rows] / 2.0
+        noun = "row" if rows.size == 1 else "rows"
+        return HalfWidths(values, f"the {rows.size:,} {noun} to predict")
+    record = state.validation
+    every = np.zeros(record.nodes.size, dtype=bool)
+    lower, upper = _ends(state, held_out_distribution(state), record.prediction, every, level)
+    return HalfWidths((upper - lower) / 2.0, "labels that were held out")
 
 
 def with_sets(

@@ -5,7 +5,7 @@ import numpy as np
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.coordinates import DELAUNAY, Coordinates
-from ebboost.model.intervals import fitted_intervals
+from ebboost.model.intervals import half_widths
 from ebboost.model.output import ClassOutput
 from ebboost.model.state import FittedState, GraphGain
 
@@ -176,8 +176,8 @@ def _output_rows(state: FittedState) -> Rows:
         rows.append(("means", text))
     if state.spread is None:
         return [*rows, ("intervals", "none: every label was trained on")]
-    intervals = fitted_intervals(state, 0.9)
-    widths = (intervals.upper - intervals.lower) / 2.0
-    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")
-    text = f"90 % within ±{middle:.4g} ({low:.4g} to {high:.4g} for most nodes), calibrated on "
-    return [*rows, ("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]
+    widths = half_widths(state, 0.9)
+    low, middle, high = np.quantile(widths.values, [0.1, 0.5, 0.9], method="nearest")
+    text = f"90 % within ±{middle:.4g} ({low:.4g} to {high:.4g} for most) at {widths.rows}; "
+    text += f"calibrated on {state.spread.n_calibration:,} labels not trained on"
+    return [*rows, ("intervals", text)]

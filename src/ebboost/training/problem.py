@@ -13,7 +13,7 @@ from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
-from ebboost.data.coordinates import Coordinates
+from ebboost.data.coordinates import APPENDED, Coordinates, degrees_text, seem_degrees
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels, one_hot
 from ebboost.data.reader import TableReader, group_column
@@ -71,6 +71,9 @@ class FitData(NamedTuple):
             weighted = self.init_model.coordinates.weighted
         where = (self.coordinates, reader.names, table)
         coordinates, graph = Coordinates.fit(*where, neighbors, weighted)
+        names = [table.names[column] for column in coordinates.columns]
+        if coordinates.points.shape[1] == 2 and seem_degrees(coordinates.points, names):
+            warn_caller(degrees_text(() if tuple(names) == APPENDED else names))
         return self._replace(graph=graph), coordinates
 
     def _row_graph(self, n_rows: int) -> Graph:
