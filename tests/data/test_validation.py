@@ -151,12 +151,17 @@ def test_invalid_labels_raise_errors_with_their_position(y, options, words):
     refused(ValueError, words, lambda: regressor().fit(X, y, graph=GRAPH, **options))
 
 
-@pytest.mark.parametrize("nodes", [["n4", "n7"], [4.0, 7.0], [None, 4]])
-def test_nodes_must_be_positions(nodes):
+def test_nodes_must_be_positions_or_ids():
+    def fit(nodes):
+        return regressor().fit(X, [1.0, 2.0], graph=NAMED, nodes=nodes)
+
     words = ["nodes", "row positions", "graph.index_of(ids)"]
-    refused(TypeError, words, lambda: regressor().fit(X, [1.0, 2.0], graph=NAMED, nodes=nodes))
-    fitted = regressor().fit(X, [1.0, 2.0], graph=NAMED, nodes=NAMED.index_of(["n4", "n7"]))
-    refused(TypeError, words, lambda: fitted.predict(nodes=nodes))
+    refused(TypeError, words, lambda: fit([4.0, 7.0]))
+    refused(ValueError, ["nodes has no node id at row 0"], lambda: fit([None, 4]))
+    refused(ValueError, ["nodes, entry 1", "'m7'", "not an id"], lambda: fit(["n4", "m7"]))
+    fitted = fit(NAMED.index_of(["n4", "n7"]))
+    assert fit(["n4", "n7"]).validation_nodes_.size == fitted.validation_nodes_.size
+    refused(TypeError, words, lambda: fitted.predict(nodes=[4.0, 7.0]))
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,21 @@ MAX_INTEGER = 2**53
 
 def check_real(values: Any, name: str) -> None:
     """Raise ValueError for complex numbers, whose imaginary part would be dropped."""
-    if np.iscomplexobj(values):
+    kind = getattr(values, "dtype", None)
+    is_complex = isinstance(values, (list, tuple)) and any(
+        isinstance(one, complex) for one in values
+    )
+    if is_complex or getattr(kind, "kind", "") == "c":
         raise ValueError(f"{name} holds complex numbers: pass their real part, or their modulus.")
 
 
 def check_integers(values: Any, name: str) -> None:
     """Raise ValueError for integers that double precision would round."""
     if values.dtype.kind == "O":
-        large = [isinstance(value, int) and abs(value) > MAX_INTEGER for value in values.ravel()]
+        # Larger ones are out of range, and rejected as such.
+        large = [
+            isinstance(value, int) and MAX_INTEGER < abs(value) < 10**37 for value in values.ravel()
+        ]
         is_large = np.array(large, dtype=bool).reshape(values.shape)
     elif values.dtype.kind in "iu":
         smallest = values.min(initial=0)

@@ -1,7 +1,7 @@
 """Checks of the data that users pass to estimators: tables, graphs, labels, weights, nodes."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,14 +9,12 @@ from sklearn.exceptions import DataConversionWarning
 
 from ebboost.data.numbers import check_integers, check_real
 from ebboost.data.parameters import check_number
+from ebboost.data.row_order import index_of
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
-
-if TYPE_CHECKING:
-    import pandas
 
 # Trees use single precision and losses squares: labels must not be larger, or closer together.
 MAX_LABEL = 1e30
@@ -58,8 +56,10 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
             "in the same order, labelled or not. To cross-validate or search, use "
             "ebboost.cross_validate and ebboost.tune, which hide labels, not rows."
         )
-    index = _row_index(X)
-    if graph.has_ids and index is not None and len(index) == n_rows:
+    index = index_of(X)
+    if index is None or len(index) != n_rows:
+        return
+    if graph.has_ids:
         # Rows in another order would belong to the wrong nodes.
         rows = list(index)
         ids = graph.node_ids.tolist()
@@ -69,24 +69,21 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
                 f"The index of X lists the nodes of graph in another order: row {row} is "
                 f"{rows[row]!r}, node {row} is {ids[row]!r}. Sort it: X.loc[graph.node_ids]."
             )
-
-
-def check_order(X: object, values: object, name: str) -> None:
-    """Raise ValueError if the pandas index of ``values`` has the rows of X in another order."""
-    rows = _row_index(X)
-    labels = _row_index(values)
-    if rows is None or labels is None or len(rows) != len(labels):
-        return
-    if not rows.equals(labels) and set(rows) == set(labels):
+    elif _is_shuffled(index):
         raise ValueError(
-            f"The index of {name} lists the rows of X in another order. Sort it with "
-            f"{name}.loc[X.index]."
+            f"Row 0 of X has the label {index[0]!r}, and graph has no ids: the index of X is 0 to "
+            f"{n_rows - 1} in another order, and row 0 must be node 0. Sort it, X.sort_index(), or "
+            "pass X.reset_index(drop=True) if its rows are in the order of the nodes."
         )
 
 
-def _row_index(values: object) -> "pandas.Index | None":
-    index = getattr(values, "index", None)
-    return None if callable(index) else index
+def _is_shuffled(index: Any) -> bool:
+    """Whether an index is 0 to n - 1 in another order."""
+    numbers = np.asarray(index)
+    if index.nlevels > 1 or numbers.dtype.kind not in "iu":
+        return False
+    expected = np.arange(numbers.size)
+    return not np.array_equal(numbers, expected) and np.array_equal(np.sort(numbers), expected)
 
 
 def labelled_nodes(

@@ -21,6 +21,7 @@ from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import one_hot
 from ebboost.data.leakage import COPY, explained_share, within_classes
 from ebboost.data.reader import dense_if_narrow
+from ebboost.data.row_order import RowOrder
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
@@ -145,8 +146,12 @@ class BaseEBBS(FittedModel, Parameters):
         graph : Graph or dict of Graph, optional
             Edges between the rows, or several relations by name. Without a graph this is plain
             gradient boosting.
-        nodes : array-like of int or bool, optional
-            The rows that ``y`` belongs to.
+        nodes : array-like, optional
+            The rows that ``y`` belongs to: row numbers, a boolean mask, or ids of the graph. Text,
+            and integers beyond the number of rows, are ids. Integers that could be both are row
+            numbers, with a warning if all of them are ids of other nodes; ``graph.index_of(ids)``
+            returns row numbers that cannot be mistaken. So it is wherever nodes are named. Pandas
+            objects whose index lists the rows of X in another order are rejected.
         eval_set : (nodes, y), optional
             Nodes like those to predict, for model selection and early stopping, in addition to the
             labels that each fold holds out.
@@ -204,13 +209,19 @@ class BaseEBBS(FittedModel, Parameters):
             check_device(self.device, learner.devices, learner.name)
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         with Interrupt() as interrupt:
+            order = RowOrder(X, graph if groups is None else None)
+            nodes = order.rows(nodes)
+            order.check(nodes, y=y, sample_weight=sample_weight)
+            eval_set = order.pair(eval_set, "eval_set")
+            of_rows = {"coordinates": coordinates, "offset": offset, "exposure": exposure}
+            order.check(**of_rows, groups=groups, time=time)
             trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume, interrupt)
             X, geometry = split_geometry(dense_if_narrow(X))
             if graph is None and groups is None:
                 X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
             rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
             data = FitData(X, y, sample_weight, *rows, self._earlier_state(init_model))
-            self._state = trainer.fit(data)
+            self._state = replace(trainer.fit(data), row_labels=order.index)
             self._warn_of_leakage()
             if interrupt.is_set:
                 self._state = replace(self._state, stop_reason=interrupt.reason)

@@ -16,7 +16,7 @@ from ebboost.learners import CatBoost
 from ebboost.model.attach import Attachment
 from ebboost.model.attributes import learned
 from ebboost.model.output import ClassOutput, ClassWeight
-from ebboost.model.predict import Offset, RowArguments, predict_rows
+from ebboost.model.predict import Offset, RowArguments, in_order, predict_rows
 from ebboost.model.predict_shards import link_shards, raw_shards
 from ebboost.propagation import Laplacian
 
@@ -101,6 +101,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         """
         edges = (graph, nodes, new_labels, attach, coordinates)
         arguments = RowArguments(X, *edges, Offset(offset), groups, time)
+        arguments = in_order(self.state_, arguments)
         shards = raw_shards(self.state_, arguments)
         if shards is not None:
             return link_shards(self.state_.output, shards)

@@ -9,6 +9,15 @@ from numpy.typing import NDArray
 Ids = NDArray[Any]
 
 
+class RowNumbers(np.ndarray):
+    """Row numbers that are known to be such, and not ids: see ``Graph.index_of``."""
+
+
+def as_row_numbers(rows: object) -> RowNumbers:
+    """Return integers as row numbers that are known not to be ids."""
+    return np.asarray(rows).view(RowNumbers)
+
+
 def is_missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas.NA."""
     try:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader, dense_if_narrow
+from ebboost.data.row_order import RowOrder
 from ebboost.data.types import Array, TableLike
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
@@ -209,6 +210,7 @@ def check_graph(
     classes = task == "classification"
     table = TableReader().fit(dense_if_narrow(X))
     checks.check_graph(graph, table.n_rows, X)
+    RowOrder(X, graph).check(y=y)
     nodes, values, _ = checks.labelled_nodes(y, None, None, table.n_rows, classes, "check_graph")
     codes = np.unique(values, return_inverse=True)[1]
     labels = (codes if classes else values).astype(np.float64)

@@ -15,6 +15,7 @@ from ebboost.boosting.callbacks import Callback, unless_interrupted
 from ebboost.data.table import Table
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
+from ebboost.graph.ids import as_row_numbers
 from ebboost.inspection.formatting import figure, percent
 from ebboost.model.state import FittedState, GraphGain
 
@@ -81,7 +82,7 @@ def estimate_gain(
         graph = Graph(sparse.csr_array(graph.adjacency[part][:, part]))
     kind = EBBSClassifier if classes else EBBSRegressor
     model = kind(categorical_features=list(table.categorical), random_state=random_state)
-    model.fit(X, truth[nodes], nodes=nodes, graph=graph, callbacks=callbacks)
+    model.fit(X, truth[nodes], nodes=as_row_numbers(nodes), graph=graph, callbacks=callbacks)
     return estimate_of(unless_interrupted(model).state_)
 
 

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ebboost.data import validation as checks
+from ebboost.data.row_order import RowOrder
 from ebboost.graph import Graph
-from ebboost.graph.ids import as_id_array, lookup
+from ebboost.graph.ids import as_id_array
 
 #: New rows and the fitted nodes that they are connected to, and weights if not all are 1; or the
 #: graph of the fitted nodes followed by the new rows.
@@ -33,6 +34,10 @@ def attached_graph(
         if attach.n_nodes != n_nodes:
             expected = f"{fitted.n_nodes} fitted nodes followed by the {n_new} rows of X"
             raise ValueError(f"attach must have the {expected}, got {attach.n_nodes} nodes.")
+        same = not (attach.has_ids and fitted.has_ids)
+        if not same and not np.array_equal(attach.node_ids[: fitted.n_nodes], fitted.node_ids):
+            text = "attach must begin with the fitted nodes in their order: their ids differ from"
+            raise ValueError(f"{text} model.graph_.node_ids.")
         cross = attach
     else:
         rows, nodes, weight = _pairs(fitted, n_new, attach)
@@ -81,13 +86,10 @@ def _pairs(
             "that they are connected to; or a Graph of the fitted nodes followed by the rows."
         )
     rows = checks.node_positions(attach[0], n_new, "attach[0]", repeats=True)
-    if fitted.has_ids:
-        ids = as_id_array(attach[1], "attach[1]")
-        nodes = lookup(fitted.node_ids, ids, "attach[1]", "Name nodes of the fitted graph.")
-    else:
-        nodes = checks.node_positions(
-            attach[1], fitted.n_nodes, "attach[1]", repeats=True, table="the table fitted on"
-        )
+    ends = RowOrder(graph=fitted).rows(attach[1], "attach[1]", strict=True)
+    nodes = checks.node_positions(
+        ends, fitted.n_nodes, "attach[1]", repeats=True, table="the table fitted on"
+    )
     if rows.size != nodes.size:
         problem = f"attach names {rows.size} rows and {nodes.size} fitted nodes"
         raise ValueError(f"{problem}: pass a pair for each edge.")

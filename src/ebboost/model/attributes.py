@@ -21,6 +21,7 @@ from ebboost.model import serialization
 from ebboost.model.explain import Explanation, contribution_rows, explain, tree_table
 from ebboost.model.frames import as_frame
 from ebboost.model.inputs import fitted_table
+from ebboost.model.predict import row_order
 from ebboost.model.shards import explain_shards
 from ebboost.model.state import FittedState
 from ebboost.model.summary import summarize
@@ -173,11 +174,14 @@ class LearnedAttributes(BaseEstimator):
         True
         """
         state = self.state_
+        order = row_order(state)
+        order.check(X=X)
+        nodes = order.rows(np.atleast_1d(nodes))
         if state.shards is not None:
-            rows = checks.node_positions(np.atleast_1d(nodes), state.shards.n_nodes)
+            rows = checks.node_positions(nodes, state.shards.n_nodes)
             return explain_shards(state.shards, rows)
         table = fitted_table(state, X)
-        rows = checks.node_positions(np.atleast_1d(nodes), state.n_nodes)
+        rows = checks.node_positions(nodes, state.n_nodes)
         with threads(threads_for(state.n_jobs, table)):
             return explain(state, rows, table)
 
@@ -206,6 +210,7 @@ class LearnedAttributes(BaseEstimator):
         True
         """
         state = self.state_
+        row_order(state).check(X=X)
         table = tree_table(state, fitted_table(state, X))
         values = table.values.toarray() if table.is_sparse else np.asarray(table.values)
         return as_frame(dict(zip(table.names, values.T, strict=True)))

@@ -15,7 +15,14 @@ from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.frames import as_frame
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
-from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
+from ebboost.model.predict import (
+    Offset,
+    RowArguments,
+    in_order,
+    predict_rows,
+    row_order,
+    with_coordinates,
+)
 from ebboost.model.predict_shards import decode_shards, interval_shards, raw_shards
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import (
@@ -112,9 +119,13 @@ class FittedModel(LearnedAttributes):
         (2,)
         """
         state = self.state_
-        X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
         arguments = RowArguments(X, *edges, Offset(offset, exposure), groups, time)
+        arguments = in_order(state, arguments)
+        row_order(state).check(interval_groups=interval_groups)
+        X, coordinates = with_coordinates(state, X, coordinates)
+        nodes = arguments.nodes
+        arguments = arguments._replace(X=X, coordinates=coordinates)
         if empty_sets and (interval is None or not state.is_classifier):
             raise ValueError("empty_sets=True needs a classifier, and interval.")
         if interval is None:
@@ -182,6 +193,9 @@ class FittedModel(LearnedAttributes):
             return self._metric(metric, X, y, sample_weight, graph, nodes, Offset(offset, exposure))
         predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
         classes = self.state_.is_classifier
+        order = row_order(self.state_, X, graph)
+        nodes = order.rows(nodes)
+        order.check(nodes, y=y, sample_weight=sample_weight)
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
         compute = accuracy_score if classes else r2_score
         return float(compute(scored[0], scored[1], sample_weight=scored[2]))
@@ -199,7 +213,10 @@ class FittedModel(LearnedAttributes):
         """The metric of predictions at known labels."""
         state = self.state_
         one = as_metric(metric, state.is_classifier)
-        raw = predict_rows(state, RowArguments(X, graph, offset=offset)).raw
+        raw = predict_rows(state, in_order(state, RowArguments(X, graph, offset=offset))).raw
+        order = row_order(state, X, graph)
+        nodes = order.rows(nodes)
+        order.check(nodes, y=y, sample_weight=sample_weight)
         all_rows = np.arange(len(raw))
         scored = checks.scored_labels(y, sample_weight, nodes, all_rows, state.is_classifier)
         truth, rows, weight = scored
@@ -250,7 +267,11 @@ class FittedModel(LearnedAttributes):
         >>> bool(predictor.predict([7]) > before)
         True
         """
-        return Predictor(self.state_, X, graph, new_labels, Offset(offset, exposure))
+        state = self.state_
+        offsets = Offset(offset, exposure)
+        arguments = in_order(state, RowArguments(X, graph, new_labels=new_labels, offset=offsets))
+        order = row_order(state, X, graph)
+        return Predictor(state, X, graph, arguments.new_labels, offsets, order)
 
     def predict_distribution(
         self,
@@ -296,10 +317,12 @@ class FittedModel(LearnedAttributes):
         True
         """
         state = self.state_
-        X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
         offsets = Offset(offset, exposure)
-        rows = predict_rows(state, RowArguments(X, *edges, offsets, groups, time))
+        arguments = in_order(state, RowArguments(X, *edges, offsets, groups, time))
+        X, coordinates = with_coordinates(state, X, coordinates)
+        nodes = arguments.nodes
+        rows = predict_rows(state, arguments._replace(X=X, coordinates=coordinates))
         if state.is_classifier:
             return class_distribution(state, rows.raw)
         require_spread(state, "predict_distribution")
@@ -320,4 +343,5 @@ class FittedModel(LearnedAttributes):
             likelihood, posterior variance of the ``field``, and what the ``features`` change,
             negative where rows with such columns are surer than on average.
         """
-        return as_frame(variance_columns(self.state_, nodes))
+        state = self.state_
+        return as_frame(variance_columns(state, row_order(state).rows(nodes)))

@@ -18,7 +18,8 @@ from ebboost.data import validation as checks
 from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns, split_geometry
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
-from ebboost.data.reader import count_rows, group_column
+from ebboost.data.reader import count_rows, dense_if_narrow, group_column
+from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
 from ebboost.data.types import AnyArray, Array, IntArray, LabelledNodes, TableLike
 from ebboost.data.warn import warn_caller
@@ -74,6 +75,28 @@ class RowArguments(NamedTuple):
     time: ArrayLike | None = None
 
 
+def row_order(state: FittedState, X: object = None, graph: object = None) -> RowOrder:
+    """Return the order of the rows of another table and its graph, or of the fitted nodes."""
+    if X is None:
+        return RowOrder(graph=state.graph, index=state.row_labels)
+    return RowOrder(X, graph)
+
+
+def in_order(state: FittedState, arguments: RowArguments) -> RowArguments:
+    """Return the arguments with nodes as row numbers; ValueError if rows are in another order."""
+    X, graph, nodes, new_labels, attach, coordinates, offset, groups, time = arguments
+    order = row_order(state, X, graph)
+    if isinstance(attach, Graph) and attach.has_ids and attach.groups is None:
+        order.ids = attach.node_ids[state.n_nodes :]
+        of_ids = RowOrder()
+        of_ids.ids = order.ids
+        of_ids.check(X=X)
+    order.check(coordinates=coordinates, groups=groups, time=time)
+    order.check(offset=offset.offset, exposure=offset.exposure)
+    new_labels = order.pair(new_labels, "new_labels")
+    return arguments._replace(nodes=order.rows(nodes), new_labels=new_labels)
+
+
 def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
     arguments = arguments._replace(graph=open_graphs(arguments.graph, arguments.X))
@@ -121,7 +144,7 @@ def with_coordinates(
     """Return a table with columns of its coordinates, if the fit had such, and other ones."""
     if X is None:
         return X, coordinates
-    X, geometry = split_geometry(X)
+    X, geometry = split_geometry(X if state.reader.is_sparse else dense_if_narrow(X))
     coordinates = geometry if coordinates is None else coordinates
     has_columns = state.coordinates is not None and bool(state.coordinates.columns)
     if not has_columns or np.shape(X)[1:] != (state.n_features - 2,):

@@ -17,6 +17,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
 from ebboost.data.once import SharedLock, lazy_property
+from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graphs
@@ -86,6 +87,8 @@ class Predictor:
     state : FittedState
     X, graph, new_labels, offset
         As in ``predict``.
+    order : RowOrder, optional
+        The index and the ids of the rows.
     """
 
     tolerance = 1e-8
@@ -97,11 +100,13 @@ class Predictor:
         graph: Graphs | None,
         new_labels: object,
         offset: Offset = NO_OFFSET,
+        order: RowOrder | None = None,
     ) -> None:
         if state.is_causal:
             raise ValueError("predictor() is not supported with causal=True: use predict().")
         self._state = state
         self._X = X
+        self._order = RowOrder() if order is None else order
         self._is_fitted = X is None and new_labels is None
         self._writing = SharedLock()
         self._reading = SharedLock()
@@ -166,6 +171,7 @@ class Predictor:
         -------
         ndarray of shape (n,), Intervals or PredictionSets
         """
+        nodes = self._order.rows(nodes)
         raw = self._look_up(nodes)
         if interval is None:
             return self._state.output.decode(raw)
@@ -203,7 +209,7 @@ class Predictor:
         """
         if not self._state.is_classifier:
             raise AttributeError(f"{self._state.estimator} has no probabilities: use predict().")
-        return self._state.output.apply_link(self._look_up(nodes))
+        return self._state.output.apply_link(self._look_up(self._order.rows(nodes)))
 
     def _look_up(self, nodes: ArrayLike | None) -> Array:
         if nodes is None:
@@ -223,6 +229,8 @@ class Predictor:
         rows : table
             A row for each, with the columns of the fit.
         """
+        nodes = self._order.rows(nodes)
+        self._order.check(nodes, rows=rows)
         if self._members:
             with self._writing:
                 for one in self._members:

@@ -171,6 +171,8 @@ class FittedState:
         The table fitted on; None after loading, and where it is in files or on a cluster.
     table_digest : str or None
         SHA-256 of the values of that table, where the state has a graph and not the table.
+    row_labels : pandas.Index or None
+        The index of that table, where it had one; not in files and pickles.
     encoded_table : Table or None
         The columns of the trees, where categories were encoded with the labels.
     shards : Shards or None
@@ -215,6 +217,7 @@ class FittedState:
     shards: Any = field(default=None, repr=False)
     coordinates: Coordinates | None = field(default=None, repr=False)
     table_digest: str | None = None
+    row_labels: Any = field(default=None, repr=False)
 
     def without_table(self) -> "FittedState":
         """Return the state without the table fitted on, which it still recognises.
@@ -228,7 +231,7 @@ class FittedState:
             digest = fingerprint_of(self.table.values)
         changes: dict[str, Any] = {"table": None, "encoded_table": None, "table_digest": digest}
         members = tuple(replace(one, **changes) for one in self.members)
-        return replace(self, members=members, **changes)
+        return replace(self, members=members, row_labels=None, **changes)
 
     @property
     def fixed_scores(self) -> Array:

@@ -17,6 +17,7 @@ from ebboost.data.types import Array, LabelsLike, TableLike
 from ebboost.estimators.base import BaseEBBS
 from ebboost.estimators.classifier import EBBSClassifier
 from ebboost.graph import Graph
+from ebboost.graph.ids import as_row_numbers
 from ebboost.model.predict import RowArguments, predict_rows, score_table
 
 NODE = "node"
@@ -91,9 +92,8 @@ class BoundEstimator(BaseEstimator):
         self
         """
         nodes, table = self.data.split(X)
-        self.model_ = clone(self.model).fit(
-            table, np.asarray(y), nodes=nodes, graph=self.data.graph
-        )
+        rows = as_row_numbers(nodes)
+        self.model_ = clone(self.model).fit(table, np.asarray(y), nodes=rows, graph=self.data.graph)
         self.n_features_in_ = self.model_.n_features_in_ + 1
         return self
 

@@ -21,8 +21,10 @@ from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.boosting.losses import regression_loss
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
+from ebboost.data.row_order import RowOrder
 from ebboost.data.types import LabelsLike, TableLike
 from ebboost.graph import Graphs
+from ebboost.graph.ids import as_row_numbers
 from ebboost.model_selection.splitters import Fold, Positions, RandomState, labelled_folds
 
 Scorer = Callable[..., float]
@@ -113,6 +115,7 @@ def cross_validate(
     takes_nodes = has_fit_parameter(model, "nodes")
     arguments = dict(fit_parameters or {})
     _check_fit_parameters(model, graph, arguments, takes_nodes)
+    RowOrder(X, graph).check(y=y, groups=groups, time=time, **arguments)
     name = type(model).__name__
     nodes, values, _ = checks.labelled_nodes(y, None, None, n_rows, classifier, name)
     if time is not None:
@@ -170,7 +173,7 @@ def _fit(
     }
     arguments = _check_method_params(X, arguments, train) | of_all_rows
     if takes_nodes:
-        fitted.fit(X, truth[train], graph=graph, nodes=train, **arguments)
+        fitted.fit(X, truth[train], graph=graph, nodes=as_row_numbers(train), **arguments)
     else:
         fitted.fit(_safe_indexing(X, train), truth[train], **arguments)
     return unless_interrupted(fitted)
@@ -245,12 +248,12 @@ def _multiple_scorer(
 
 def _d2(predictor: "_NodePredictor", nodes: Positions, y: NDArray[Any]) -> float:
     """Share of the deviance explained."""
-    return float(predictor.fitted.score(None, y, nodes=nodes, metric="d2"))
+    return float(predictor.fitted.score(None, y, nodes=as_row_numbers(nodes), metric="d2"))
 
 
 def _minus_deviance(predictor: "_NodePredictor", nodes: Positions, y: NDArray[Any]) -> float:
     """Mean deviance of the model's own loss, negative."""
-    return -float(predictor.fitted.score(None, y, nodes=nodes, metric="deviance"))
+    return -float(predictor.fitted.score(None, y, nodes=as_row_numbers(nodes), metric="deviance"))
 
 
 #: Scorers of models of this package, beside those of scikit-learn.
@@ -298,7 +301,7 @@ class _NodePredictor(BaseEstimator):
     def _call(self, method: str, nodes: Positions) -> NDArray[Any]:
         predict = getattr(self.fitted, method)
         if self.X is None:
-            return np.asarray(predict(nodes=nodes))
+            return np.asarray(predict(nodes=as_row_numbers(nodes)))
         return np.asarray(predict(_safe_indexing(self.X, nodes)))
 
     def __sklearn_is_fitted__(self) -> bool:

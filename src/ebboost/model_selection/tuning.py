@@ -15,9 +15,11 @@ from ebboost.boosting.callbacks import Callback, RoundInfo, unless_interrupted
 from ebboost.boosting.losses import Loss
 from ebboost.data import validation as checks
 from ebboost.data.parameters import check_number
+from ebboost.data.row_order import RowOrder
 from ebboost.data.splitting import hold_out
 from ebboost.data.types import LabelsLike, TableLike
 from ebboost.graph import Graph, Graphs
+from ebboost.graph.ids import as_row_numbers
 from ebboost.learners import LightGBM, as_learner
 from ebboost.model_selection.splitters import RandomState, labelled_folds
 from ebboost.propagation import Laplacian
@@ -115,8 +117,14 @@ def tune(
     n_rows = _num_samples(X)
     classifier = is_classifier(model)
     checks.check_graph(graph, n_rows, X)
+    order = RowOrder(X, graph)
+    nodes = order.rows(nodes)
+    order.check(nodes, y=y)
+    order.check(offset=offset, exposure=exposure)
+    eval_set = order.pair(eval_set, "eval_set")
     name = type(model).__name__
     known, values, _ = checks.labelled_nodes(y, nodes, None, n_rows, classifier, name)
+    known = as_row_numbers(known)
     pairs = _scoring_pairs(known, values, classifier, graph, n_rows, cv, eval_set, seed)
     base = clone(model)
     if base.random_state is None:  # otherwise chance would decide between two trials
@@ -171,7 +179,8 @@ def _scoring_pairs(
         truth[known] = values
         options: dict[str, Any] = {"stratify": classifier, "random_state": seed}
         folds = labelled_folds(cv, known, values, graph, n_rows, **options)
-        return [((train, truth[train]), (test, truth[test])) for train, test in folds]
+        marked = [tuple(map(as_row_numbers, fold)) for fold in folds]
+        return [((train, truth[train]), (test, truth[test])) for train, test in marked]
     held_out = np.zeros(0, dtype=np.int64)
     if round(HELD_OUT_FRACTION * values.size) >= 1:
         train, held_out = hold_out(values, HELD_OUT_FRACTION, seed, stratify=classifier)

@@ -192,12 +192,17 @@ def _gain(metric: str, levels: list[float], influence: list[Array], n_labels: in
 
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
     """Return the final state: predictions with labels, calibration, and the spread of residuals."""
+    state = finish_predictions(state, backend)
+    return state if state.is_classifier else replace(state, spread=estimate_spread(state, labels))
+
+
+def finish_predictions(state: FittedState, backend: Backend) -> FittedState:
+    """Return the state with predictions that use labels, and with calibration."""
     if isinstance(state.output, ClassOutput):
         return with_labels(_calibrate(state), state.labels, backend)
     if state.loss.log_link:
         state = _calibrate(state)
-    state = with_labels(state, state.labels, backend)
-    return replace(state, spread=estimate_spread(state, labels))
+    return with_labels(state, state.labels, backend)
 
 
 def _calibrate(state: FittedState) -> FittedState:

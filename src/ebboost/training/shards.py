@@ -46,7 +46,7 @@ from ebboost.training.cluster import (
     train_shard,
     worker_settings,
 )
-from ebboost.training.finish import finish
+from ebboost.training.finish import finish_predictions
 from ebboost.training.problem import FitData, LabelFolds, Problem, blocks_in_time, check_offset
 from ebboost.training.relations import check_relation_strengths, choose_strengths
 from ebboost.training.settings import Settings
@@ -306,7 +306,7 @@ def train_in_worker(
             y = fingerprint_of_rows(rows["y"], partition, workers)
             fingerprint = fingerprint_of_shard(task, problem, y)
         state = train_shard(task, problem, fingerprint, partition, workers)
-        state = finish(state, problem.labels, Backend())
+        state = finish_predictions(state, Backend())
     members = tuple(_without_nodes(one) for one in state.members)
     model = replace(_without_nodes(state), members=members)
     nodes = NodeShard.of(state, problem.labels)

@@ -114,8 +114,6 @@ class Trainer:
         X = columns if is_dask(data.X) else data.X
         data, coordinates = data.with_graph(reader, table, first_neighbors(settings.neighbors))
         checks.check_graph(data.graph, table.n_rows, X)
-        for name in ("y", "offset", "exposure"):
-            checks.check_order(X, getattr(data, name), name)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
         if session is not None and not isinstance(settings.random_state, Integral):
             seed = session.seed(seed)  # another one would be drawn each time
