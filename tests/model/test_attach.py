@@ -97,7 +97,7 @@ def test_invalid_attachments_are_rejected(options, words):
 
 def test_an_unknown_id_of_an_attachment_is_named():
     ids = np.array([f"house {i}" for i in range(OLD)], dtype=object)
-    with pytest.raises(ValueError, match=r"attach\[1\] names a node .* at row 1: 'hut'"):
+    with pytest.raises(ValueError, match=r"attach\[1\], entry 1 is 'hut'"):
         fitted(ids=ids).predict(X[OLD:], attach=([0, 1], ["house 3", "hut"]))
 
 

@@ -92,7 +92,8 @@ class RowOrder:
         found = positions_of(self.ids, array)
         if (found < 0).any():
             entry = int((found < 0).argmax())
-            unknown, known = array[entry : entry + 1].tolist()[0], self.ids[:1].tolist()[0]
+            unknown, known = array[entry], self.ids[:1].tolist()[0]
+            unknown = unknown.item() if isinstance(unknown, np.generic) else unknown
             raise ValueError(
                 f"{name}, entry {entry} is {unknown!r}, which is not an id of the graph: its first "
                 f"is {known!r}. Pass ids, row numbers or a boolean mask."
