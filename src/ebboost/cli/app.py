@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 import ebboost
+from ebboost.cli import outputs
 from ebboost.cli.check import check
 from ebboost.cli.console import print_error
 from ebboost.cli.demo import demo
@@ -31,11 +32,15 @@ class _OneLineErrors(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit with its code."""
+        outputs.written.clear()
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
-        except (KeyboardInterrupt, typer.Abort):
+        except (KeyboardInterrupt, typer.Abort) as stop:
+            if isinstance(stop.__cause__, EOFError):  # which typer takes for Ctrl-D
+                sys.exit(_report_error(stop.__cause__))
             code = 130
-            print_error("stopped; no file was changed.")
+            files = ", ".join(map(str, outputs.written))
+            print_error(f"stopped; {f'{files} is written' if files else 'no file was changed'}.")
         except Exception as error:
             code = _report_error(error)
         sys.exit(code if isinstance(code, int) else 0)
@@ -58,6 +63,8 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         print_error(f"{file}{error.strerror}.")
+    elif isinstance(error, EOFError):
+        print_error(f"a file is cut off, copy it again: {error}")
     elif isinstance(error, MemoryError):
         print_error("there is not enough memory for this.")
     elif isinstance(error, (ValueError, TypeError, OSError, ImportError)):

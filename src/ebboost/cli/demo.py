@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.metrics import r2_score
 
 from ebboost.boosting.callbacks import unless_interrupted
-from ebboost.cli import console, inputs, tables
+from ebboost.cli import console, inputs, outputs, tables
 from ebboost.datasets import load_elect80, load_lucas
 from ebboost.estimators import EBBSRegressor
 
@@ -33,7 +33,7 @@ def demo(
         _write_counties(folder, as_json)
         return
     if output is not None:
-        tables.check_writable(output)
+        outputs.check_output(output)
     with console.progress("fitting without and with the graph"):
         results = measure(output)
     if as_json:
@@ -125,13 +125,14 @@ def _write_counties(folder: Path, as_json: bool) -> None:
     """Write US counties as tables of nodes and edges, the turnout of test nodes empty."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: name a folder.")
+    files = {"nodes": folder / "nodes.csv", "edges": folder / "edges.csv"}
+    outputs.check_new([*files.values()])
     X, y, graph, splits = load_elect80()
     y[splits[0]["test"]] = np.nan
     nodes = X.assign(pc_turnout=y).round(6).reset_index()
     ends = sparse.triu(graph.adjacency, format="coo").coords
     edges = pd.DataFrame({"source": graph.node_ids[ends[0]], "target": graph.node_ids[ends[1]]})
     folder.mkdir(parents=True, exist_ok=True)
-    files = {"nodes": folder / "nodes.csv", "edges": folder / "edges.csv"}
     tables.write_table(nodes, files["nodes"])
     tables.write_table(edges, files["edges"])
     if as_json:

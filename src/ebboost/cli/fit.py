@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import Interrupt
-from ebboost.cli import console, inputs, tables
+from ebboost.cli import console, inputs, outputs, tables
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
@@ -62,8 +62,9 @@ def fit(
     """Train on a table and its edges, and write a model file."""
     if resume and checkpoint is None:
         raise typer.BadParameter("--resume needs --checkpoint FOLDER: where to continue from.")
-    tables.check_writable(output)
-    if tables.is_special(output):
+    saved = [] if checkpoint is None else [*checkpoint.glob("*.ckpt")]
+    outputs.check_output(output, nodes, edges, *saved)
+    if outputs.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
     names = tables.column_names(graph_options.table(nodes))
     column_options = loss_options.complete(column_options, names, nodes)
@@ -83,6 +84,7 @@ def fit(
         with console.progress(f"writing {output.name}"):
             source = {"id": data.id_name or "row", "target": target, **roles}
             model.save(output, table=True, source=source)
+        outputs.written.append(output)
     if interrupt.is_set:
         resuming = "" if checkpoint is None else "; the same command with --resume continues"
         best = f"{output} has the best model so far, {models_text(model.rounds_)}"

@@ -4,12 +4,19 @@ The kind of a file is read off its first bytes; only geographic files in common 
 recognised by the ends of their names.
 """
 
+import atexit
+import bz2
+import gzip
+import lzma
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from shutil import copyfileobj, rmtree
+from tempfile import mkdtemp
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +52,29 @@ class Query:
 TableSource = Path | Query
 
 
+@lru_cache
+def on_disk(path: Path) -> Path:
+    """Return a path to read from more than once: of a pipe, a copy of what it holds."""
+    if not path.exists() or path.is_file() or path.is_dir():
+        return path
+    folder = Path(mkdtemp(prefix="ebboost-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    copied = folder / path.name
+    with path.open("rb") as source, copied.open("wb") as target:
+        copyfileobj(source, target)
+    return copied
+
+
+@contextmanager
+def complete_files(path: Path) -> Iterator[None]:
+    """Context in which compressed files that end early are errors with their name."""
+    try:
+        yield
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        problem = f"{path} is cut off or damaged ({str(error).rstrip('.')})"
+        raise ValueError(f"{problem}: copy or download it again.") from None
+
+
 def compression_of(path: Path) -> str | None:
     """Return how a text file is compressed, None if it is not."""
     start = _first_bytes(path)
@@ -74,7 +104,7 @@ def _read(source: TableSource, _: int) -> pd.DataFrame | None:
     if read is None:
         return None
     try:
-        frame = read(path)
+        frame = read(on_disk(path))
     except ImportError as error:
         raise _missing_package(error) from None
     except Exception as error:  # classes of libraries that may not be importable
@@ -162,7 +192,7 @@ def _missing_package(error: ImportError) -> ImportError:
 
 
 def _first_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with on_disk(path).open("rb") as file:
         return file.read(16)
 
 
@@ -171,10 +201,7 @@ def opened_text(path: Path) -> Iterator[Any]:
     """Open a text file, compressed or not."""
     handle: Any = open
     if (compression := compression_of(path)) is not None:
-        import bz2
-        import gzip
-        import lzma
-
         handle = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open}[compression]
-    with handle(path, "rt", encoding="utf-8-sig", newline="") as file:
+    opened = handle(on_disk(path), "rt", encoding="utf-8-sig", newline="")
+    with complete_files(path), opened as file:
         yield file

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import ebboost
 from ebboost.cli import roles, tables
 from ebboost.cli.console import progress
-from ebboost.cli.formats import Query, TableSource
+from ebboost.cli.formats import Query, TableSource, on_disk
 from ebboost.cli.graph_files import (
     EdgeColumns,
     Ids,
@@ -312,7 +312,7 @@ def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> 
 def load_model(path: Path) -> Model:
     """Load a model file."""
     with progress(f"loading {path.name}"):
-        return ebboost.load(tables.existing(path))
+        return ebboost.load(on_disk(tables.existing(path)))
 
 
 def node_ids(model: Model) -> list[str]:

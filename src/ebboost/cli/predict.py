@@ -11,11 +11,11 @@ import typer
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from ebboost.cli import console, inputs, tables
+from ebboost.cli import console, inputs, outputs, tables
 from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, read_nodes
 from ebboost.cli.roles import check_numbers, target_numbers
 
-_OUTPUT = "CSV or Parquet file to write. Default: CSV on standard output."
+_OUTPUT = "CSV or Parquet file to write. Default, and -: CSV on standard output."
 _INTERVAL = (
     "Add columns lower and upper, which contain this share of true values; for classes a column "
     "set."
@@ -44,8 +44,10 @@ def predict(
 
     Writes ids, predictions, and lower and upper bounds or a probability for each class and a set.
     """
+    if str(output) == "-":
+        output = None
     if output is not None:
-        tables.check_writable(output)
+        outputs.check_output(output, model_file, nodes, edges)
     if nodes is None and edges is not None:
         raise typer.BadParameter("--nodes and --edges belong together: give both or neither.")
     if attach_to_fitted and edges is None:

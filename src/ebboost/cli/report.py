@@ -4,7 +4,8 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-from ebboost.cli import console, inputs, tables
+from ebboost.cli import console, inputs, outputs, tables
+from ebboost.cli.formats import on_disk
 from ebboost.inspection.formatting import file_size
 from ebboost.inspection.report import write_report
 from ebboost.model.serialization import describe
@@ -26,12 +27,12 @@ def report(
 ) -> None:
     """Write a report on a model as one HTML file."""
     path = output or model_file.with_suffix(".html")
-    tables.check_writable(path)
+    outputs.check_output(path, model_file)
     model = inputs.load_model(model_file)
     target = inputs.column_name(model, "target")
     title = title or (f"{target}: what the model learned" if target else None)
     rows = inputs.rows_of(model, model_file, nodes or [])
-    with console.progress("writing the report"), tables.replacing(path) as temporary:
+    with console.progress("writing the report"), outputs.replacing(path) as temporary:
         write_report(model, temporary, title=title, nodes=rows)
     if as_json:
         console.print_json({"output": path})
@@ -43,7 +44,7 @@ def report(
 
 def inspect(model_file: inputs.ModelFile, as_json: inputs.Json = False) -> None:
     """Show the contents of a model file, without loading the model."""
-    facts = describe(tables.existing(model_file))
+    facts = describe(on_disk(tables.existing(model_file)))
     if as_json:
         console.print_json(facts)
         return

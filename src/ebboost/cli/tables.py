@@ -6,11 +6,8 @@ file, the line and the remedy.
 """
 
 import csv
-import os
-import stat
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,9 +17,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
-from ebboost.cli.formats import Query, TableSource, compression_of, opened_text, read_frame
+from ebboost.cli import outputs
+from ebboost.cli.formats import (
+    Query,
+    TableSource,
+    complete_files,
+    compression_of,
+    on_disk,
+    opened_text,
+    read_frame,
+)
 from ebboost.cli.text_columns import as_numbers, parse_columns
-from ebboost.data.archive import atomic_write
 
 DELIMITERS = ",;\t|"
 SNIFFED_CHARACTERS = 1 << 16
@@ -168,7 +173,8 @@ def _read_csv(path: Path, text: Collection[str], options: dict[str, Any]) -> pd.
                 "na_values": missing,
                 "compression": compression,
             }
-            frame = pd.read_csv(path, **read, **CSV_OPTIONS, **options)
+            with complete_files(path):
+                frame = pd.read_csv(on_disk(path), **read, **CSV_OPTIONS, **options)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     except Warning:  # pandas would drop the rest of such lines
@@ -250,36 +256,9 @@ def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:
     return False
 
 
-def check_writable(path: Path) -> None:
-    """Raise an error if a file cannot be written, before the work is done."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file to write.")
-    if not folder.is_dir():
-        raise ValueError(f"{path} cannot be written: there is no folder {folder}.")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission.")
-
-
-def is_special(path: Path) -> bool:
-    """Whether a path is a device or a pipe, which must not be replaced by a file."""
-    return path.exists() and not stat.S_ISREG(path.stat().st_mode)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside ``path`` to write to; it is renamed on success and removed on error."""
-    check_writable(path)
-    if is_special(path):
-        yield path
-        return
-    with atomic_write(path, path.suffix) as temporary:
-        yield Path(temporary)
-
-
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write Parquet if the name ends in .parquet or .pq, else CSV; all or nothing."""
-    with replacing(path) as temporary:
+    with outputs.replacing(path) as temporary:
         if path.suffix.lower() not in PARQUET_SUFFIXES:
             frame.to_csv(temporary, index=False)
             return
