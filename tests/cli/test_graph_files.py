@@ -175,11 +175,10 @@ def test_other_columns_of_edges_are_offered(tmp_path):
     assert "not used: 'kind'." in notes and "--weight" not in notes
     with pytest.raises(ValueError, match=r"column 'km': line 2 holds '-1', not a number from 0 up"):
         read(tmp_path, TWO, "source,target,km\na,b,-1\n", weight="km")
-    data, _, notes = read(tmp_path, TWO, "source,target,weight\na,b,-1\n")
-    assert data.graph.degrees.tolist() == [1, 1, 0]
-    assert "Column 'weight' of edges.csv is not used: line 2 holds '-1', not a number" in notes
-    _, _, notes = read(tmp_path, TWO, "source,target,weight\na,b,0\n")
-    assert "Column 'weight' of edges.csv is not used: all its values are 0." in notes
+    with pytest.raises(ValueError, match=r"'weight': line 2 holds '-1', .* --weight none"):
+        read(tmp_path, TWO, "source,target,weight\na,b,-1\n")
+    with pytest.raises(ValueError, match=r"'weight': all its values are 0\. .* --weight none"):
+        read(tmp_path, TWO, "source,target,weight\na,b,0\n")
     _, _, notes = read(tmp_path, TWO, "source,target,distance\na,b,2\n", weight="distance")
     assert "used as weights: a large one is a strong tie. --distance takes it" in notes
 

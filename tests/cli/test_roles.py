@@ -18,34 +18,35 @@ def test_features_are_all_columns_but_target_dropped_ones_and_names():
     )
     table["name"] = [f"house {i}" for i in range(n)]
     table["sold"] = pd.date_range("1970-01-02", periods=n)
-    with pytest.warns(UserWarning, match="Column 'name' is text that is different in every row"):
+    with pytest.warns(
+        UserWarning, match="Column 'name' is left out: its text is different in every row"
+    ):
         X = roles.features(table, "y", ["out"], ["zone"], PATH)
     assert list(X.columns) == ["x", "zone", "sold"]
     assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].dtype.kind == "M"
 
 
-def test_a_stray_word_among_numbers_is_noted(tmp_path):
+def test_a_stray_word_among_numbers_is_an_error(tmp_path):
     (tmp_path / "t.csv").write_text(
         "id,y,built\n" + "".join(f"{i},{i},19{i}\n" for i in range(10, 40)) + "a,1,unknown\n"
     )
     table = tables.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
     table = pd.concat([table, table], ignore_index=True)
-    expected = "Column 'built' is taken as categories, because line 32 holds 'unknown'"
-    for frame in (table, table.astype({"built": "category"})):
-        with pytest.warns(UserWarning, match=expected):
-            X = roles.features(frame, "y", [], [], PATH)
+    with pytest.raises(ValueError, match=r"line 32: column 'built' holds numbers.*'unknown'"):
+        roles.features(table, "y", [], [], PATH)
+    X = roles.features(table.astype({"built": "category"}), "y", [], [], PATH)
     assert list(X.columns) == ["built"]
-    roles.features(table, "y", [], ["built"], PATH)  # without a warning
+    roles.features(table, "y", [], ["built"], PATH)
 
 
-def test_a_stray_word_among_different_numbers_leaves_the_column_out(tmp_path):
+def test_a_stray_word_among_different_numbers_is_an_error(tmp_path):
     path = tmp_path / "n.csv"
     column = [str(number) for number in range(60)]
     column[7] = "n/a?"
     table = pd.DataFrame({"y": range(60), "x": range(60), "area": column})
     table.to_csv(path, index=False)
-    with pytest.warns(UserWarning, match=r"'area' is left out, because line 9 holds 'n/a\?'"):
-        assert list(roles.features(table, "y", [], [], path)) == ["x"]
+    with pytest.raises(ValueError, match=r"n\.csv, line 9: .*'n/a\?' \(so in 1 of 60 cells\)"):
+        roles.features(table, "y", [], [], path)
 
 
 def test_minus_one_zero_and_one_are_asked_about():

@@ -26,6 +26,8 @@ from ebboost.cli.fit import fit
 from ebboost.cli.predict import predict
 from ebboost.cli.report import inspect, report
 
+NOTHING_WRITTEN = "no file was changed"
+
 
 class _OneLineErrors(TyperGroup):
     """Turns every error into one line and an exit code."""
@@ -36,13 +38,12 @@ class _OneLineErrors(TyperGroup):
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
         except (KeyboardInterrupt, typer.Abort) as stop:
-            if isinstance(stop.__cause__, EOFError):  # which typer takes for Ctrl-D
-                sys.exit(_report_error(stop.__cause__))
-            code = 130
-            files = ", ".join(map(str, outputs.written))
-            print_error(f"stopped; {f'{files} is written' if files else 'no file was changed'}.")
+            end_of_file = stop.__cause__  # which typer takes for Ctrl-D
+            code = _report_error(end_of_file) if isinstance(end_of_file, EOFError) else 130
         except Exception as error:
             code = _report_error(error)
+        if code == 130:
+            print_error(f"stopped; {outputs.written[-1] if outputs.written else NOTHING_WRITTEN}.")
         sys.exit(code if isinstance(code, int) else 0)
 
 

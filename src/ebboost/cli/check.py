@@ -1,5 +1,6 @@
 """``ebboost check``: look at the data, and estimate what the graph adds."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from rich.text import Text
@@ -31,17 +32,17 @@ def check(
         options["callbacks"] = [ModelsBar(update)]
         result = check_graph(X, y, data.graph, estimate=estimate, **options)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | {"read": data.read})
     else:
-        _print_check(result, f"{nodes.name}, target {target}")
+        _print_check(result, f"{nodes.name}, target {target}", data.read)
 
 
-def _print_check(result: GraphCheck, title: str) -> None:
+def _print_check(result: GraphCheck, title: str, read: Mapping[str, str]) -> None:
     screen = terminal()
     estimate = result.estimate
     if estimate is not None:
         screen.print(Text(estimate.verdict, style="bold"))
-    print_facts(title, result.facts())
+    print_facts(title, [*read.items(), *result.facts()])
     for warning in result.warnings:
         screen.print(Text.assemble(("! ", "bold yellow"), warning))
     if estimate is None:

@@ -19,6 +19,10 @@ from ebboost.inspection.formatting import figure
 Update = Callable[..., None]
 
 
+class LoudWarning(UserWarning):
+    """A warning of what may make results wrong, which is no mere note."""
+
+
 class ModelsBar(Callback):
     """Shows the model in training, its round and its loss next to the progress bar."""
 
@@ -50,6 +54,11 @@ def print_error(text: str) -> None:
 def print_note(text: str) -> None:
     """Print a note on standard error."""
     terminal(stderr=True).print(Text.assemble(("note: ", "yellow"), " ".join(text.split())))
+
+
+def print_warning(text: str) -> None:
+    """Print a warning that should not be overlooked on standard error."""
+    terminal(stderr=True).print(Text.assemble(("warning: ", "bold red"), " ".join(text.split())))
 
 
 def print_json(value: object) -> None:
@@ -94,7 +103,7 @@ def column_table(*columns: str, title: str = "", box: Box | None = SIMPLE_HEAD) 
 def progress(text: str) -> Iterator[Update]:
     """Show a bar on standard error, if that is a terminal; yield a function that moves it.
 
-    Warnings of the library are printed as notes at the end, once each.
+    Warnings are printed at the end, once each, as notes unless they are loud.
     """
     description = TextColumn("{task.description}", markup=False)
     parts = (SpinnerColumn(), description, BarColumn(20), TimeElapsedColumn())
@@ -105,5 +114,5 @@ def progress(text: str) -> Iterator[Update]:
         with Progress(*parts, console=screen, transient=True, disable=off) as bar:
             task = bar.add_task(text, total=None)
             yield lambda **changes: bar.update(task, **changes)
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        print_note(message)
+    for category, message in dict.fromkeys((one.category, str(one.message)) for one in caught):
+        (print_warning if issubclass(category, LoudWarning) else print_note)(message)

@@ -73,7 +73,7 @@ def fit(
     data, X, y, task = inputs.read_problem(nodes, edges, target, *options)
     roles = loss_options.columns | row_options.columns
     for finding in leaks(TableReader().fit(X), data.graph, y, task == "classification"):
-        console.print_note(str(finding))
+        console.print_warning(str(finding))
     model = _estimator(task, preset, rounds, seed, loss_options.name)
     arguments: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
     arguments |= {"causal": row_options.causal, **inputs.role_columns(data.table, roles, nodes)}
@@ -84,15 +84,16 @@ def fit(
         with console.progress(f"writing {output.name}"):
             source = {"id": data.id_name or "row", "target": target, **roles}
             model.save(output, table=True, source=source)
-        outputs.written.append(output)
+        outputs.written.append(f"{output} is written")
     if interrupt.is_set:
         resuming = "" if checkpoint is None else "; the same command with --resume continues"
         best = f"{output} has the best model so far, {models_text(model.rounds_)}"
-        console.print_error(f"interrupted: {best}{resuming}.")
+        outputs.written.append(f"{best}{resuming}")
         raise typer.Exit(130)
     known = pd.notna(y)
     facts = {
         "task": task,
+        "read": data.read,
         "model": str(output),
         "bytes": output.stat().st_size,
         **_model_facts(model.state_),
@@ -118,7 +119,8 @@ def _train(
     options: dict[str, Any],
 ) -> inputs.Model:
     """The fitted model; ``graph`` is that of the coordinates, with ids."""
-    warnings.filterwarnings("ignore", "Edges connect|.* nearly copies y")  # notes before said so
+    said = "Edges connect|.* nearly copies y|The coordinates look|fit was interrupted"
+    warnings.filterwarnings("ignore", said)
     coordinates = graph_options.coordinates
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)
@@ -186,10 +188,10 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
     nouns = {"nodes": "row" if "groups" in facts else "node", "columns": "column"}
     nouns |= {"groups": "group", "edges": "edge", "labels": "label"}
     sizes = (count(facts[name], noun) for name, noun in nouns.items() if name in facts)
-    rows = [("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
+    rows = [*facts["read"].items(), ("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
     if state.coordinates is not None:
         chosen = coordinate_graph(state.coordinates.neighbors, state.coordinates.weighted)
-        rows.append(("coordinates", chosen))
+        rows.append(("nearest rows", chosen))
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
         if state.uses_graph and state.gain.is_harm:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class NodesAndEdges:
     ids: Ids  # text, or row numbers
     id_name: str | None  # None where edges hold row numbers
     graph: Graph | None = None
+    edges: str = ""  # how the edges were read
+    read: dict[str, str] = field(default_factory=dict)  # what was understood of all files
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def read_nodes_and_edges(
         tables.check_column(names, node_id, "--id", nodes)
     candidates = _id_candidates(names) if node_id is None else [node_id] * (not by_row)
     header = _has_header(edges, nodes, candidates, more_ids)
-    names_of_ends, weights = _read_edges(edges, columns or EdgeColumns(), header)
+    names_of_ends, weights, how = _read_edges(edges, columns or EdgeColumns(), header)
     id_name = None if by_row else node_id
     if node_id is None:
         id_name = _find_id_column(nodes, names, names_of_ends, more_ids, edges)
@@ -105,7 +107,7 @@ def read_nodes_and_edges(
     if id_name is not None:
         all_ids = np.concatenate([more_ids, ids])
         graph = Graph(graph.adjacency, all_ids, outgoing=graph.outgoing)
-    return NodesAndEdges(table, ids, id_name, graph)
+    return NodesAndEdges(table, ids, id_name, graph, how)
 
 
 def read_nodes(nodes: TableSource, node_id: str | None = None) -> NodesAndEdges:
@@ -131,16 +133,17 @@ def read_rows_and_edges(
     if line := tables.first_line((table[groups] == "").to_numpy(), nodes):
         raise ValueError(f"{nodes}, line {line}: column {groups!r} is empty. Name the group.")
     graph = None
+    how = ""
     if edges is not None:
         header = _has_header(edges, nodes, [groups], np.zeros(0, dtype=object))
-        ends, weights = _read_edges(edges, columns, header)
+        ends, weights, how = _read_edges(edges, columns, header)
         ids = pd.unique(np.concatenate([table[groups].to_numpy(dtype=object), *ends]))
         source, target = (pd.Index(ids).get_indexer(end) for end in ends)
         n_groups = table[groups].nunique()
         if not (np.append(source, target) < n_groups).any():
             raise ValueError(f"{edges} names no group of column {groups!r} of {nodes.name}.")
         graph = Graph(Graph.from_edges(source, target, weights, ids.size).adjacency, ids)
-    return NodesAndEdges(table, np.arange(len(table)), None, graph)
+    return NodesAndEdges(table, np.arange(len(table)), None, graph, how)
 
 
 def _read_rows(
@@ -185,29 +188,34 @@ def _has_header(
 
 def _read_edges(
     path: TableSource, columns: EdgeColumns, header: bool
-) -> tuple[list[Ids], NDArray[np.float64] | None]:
-    """The two ends of each edge as text, and the weights if there is a column of them."""
+) -> tuple[list[Ids], NDArray[np.float64] | None, str]:
+    """The two ends of each edge as text, the weights if there is a column of them, and how so."""
     if isinstance(path, Path) and _is_graphml(tables.existing(path)):
         return _read_graphml(path, columns)
     names = tables.column_names(path, header)
     ends = _end_columns(path, names, columns.source, columns.target)
     others = [name for name in names if name not in ends]
     table = tables.read_table(path, text=ends, header=header)
+    if not len(table):
+        raise ValueError(f"{path} {NO_EDGES}")
     weight, is_distance = _weight_column(path, table[others], columns, header)
     values = [table[name].to_numpy(dtype=object) for name in ends]
     for name, end in zip(ends, values, strict=True):
         if (end == "").any():
             line = tables.line_of(path, int((end == "").argmax()), header)
             raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
-    if not len(table):
-        raise ValueError(f"{path} {NO_EDGES}")
+    how = f"{path.name}, {table.attrs['layout']}: from {ends[0]!r} to {ends[1]!r}"
     if weight is None:
-        return values, None
+        return values, None, f"{how}, all edges weigh 1"
     numbers = _check_weights(table[weight], path, header)
-    return values, distance_weights(numbers) if is_distance else numbers
+    if is_distance:
+        return values, distance_weights(numbers), f"{how}, distances {weight!r}"
+    return values, numbers, f"{how}, weights {weight!r}"
 
 
-def _read_graphml(path: Path, columns: EdgeColumns) -> tuple[list[Ids], NDArray[np.float64] | None]:
+def _read_graphml(
+    path: Path, columns: EdgeColumns
+) -> tuple[list[Ids], NDArray[np.float64] | None, str]:
     name = columns.weight or columns.distance
     file = read_graphml(path, name or "weight")
     if not file.source.size:
@@ -219,7 +227,8 @@ def _read_graphml(path: Path, columns: EdgeColumns) -> tuple[list[Ids], NDArray[
         weights = distance_weights(weights)
     elif name is None and weights is not None:
         _warn(f"{path.name}: 'weight' is used as edge weights. --weight none ignores it.")
-    return [file.source, file.target], weights
+    how = "all edges weigh 1" if weights is None else f"weights {name or 'weight'!r}"
+    return [file.source, file.target], weights, f"{path.name}, GraphML: {how}"
 
 
 def _weight_column(
@@ -239,6 +248,13 @@ def _weight_column(
             _warn(f"{text}. --distance takes it as distances.")
         return tables.check_column(names, name, option, path), option == "--distance"
     numeric = [name for name in names if _weight_problem(others[name], path, header) is None]
+    unusable = _named_like(names, WEIGHT_NAMES)
+    if unusable is None and not _named_like(numeric, DISTANCE_NAMES):
+        unusable = _named_like(names, DISTANCE_NAMES)
+    if unusable is not None and unusable not in numeric:
+        problem = _weight_problem(others[unusable], path, header)
+        remedy = "Correct it, or ignore the column with --weight none: all edges weigh 1 then."
+        raise ValueError(f"{path}, column {unusable!r}: {problem}. {remedy}")
     if weight := _named_like(numeric, WEIGHT_NAMES):
         text = f"Column {weight!r} of {path.name} is used as edge weights."
         _warn(f"{text} --weight none ignores it.")
@@ -247,10 +263,6 @@ def _weight_column(
         text = f"Column {distance!r} of {path.name} is used as distances d: edges weigh"
         _warn(f"{text} 1 / (1 + d / median d). --weight none ignores it.")
         return distance, True
-    if unusable := _named_like(names, (*WEIGHT_NAMES, *DISTANCE_NAMES)):
-        problem = _weight_problem(others[unusable], path, header)
-        _warn(f"Column {unusable!r} of {path.name} is not used: {problem}.")
-        names.remove(unusable)
     if names:
         text = f"Columns of {path.name} that are not used: {', '.join(map(repr, names))}."
         offer = " --weight COLUMN takes one as edge weights, --distance COLUMN as distances."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import ebboost
 from ebboost.cli import roles, tables
-from ebboost.cli.console import progress
+from ebboost.cli.console import print_warning, progress
 from ebboost.cli.formats import Query, TableSource, on_disk
 from ebboost.cli.graph_files import (
     EdgeColumns,
@@ -25,7 +25,15 @@ from ebboost.cli.graph_files import (
     read_rows_and_edges,
 )
 from ebboost.cli.text_columns import as_numbers
-from ebboost.data.coordinates import Coordinates, coordinate_columns, first_neighbors, first_outside
+from ebboost.cli.understood import coordinates_text, understood
+from ebboost.data.coordinates import (
+    Coordinates,
+    coordinate_columns,
+    degrees_text,
+    first_neighbors,
+    first_outside,
+    seem_degrees,
+)
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
@@ -284,17 +292,18 @@ def read_problem(
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
         column = roles.without(data.table[target], columns.missing or [])
         y, task = roles.labels(column, columns.task, nodes)
+    where = None
     if graph.coordinates is not None:
-        _check_coordinates(X, graph.coordinates, nodes)
+        where = _check_coordinates(X, graph.coordinates, nodes)
         reader = TableReader()
         _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X), neighbors)
         ids = None if data.id_name is None else data.ids
         data = replace(data, graph=Graph(built.adjacency, ids))
-    return data, X, y, task
+    return replace(data, read=understood(data, X, nodes, where)), X, y, task
 
 
-def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> None:
-    """Raise an error with the line of a row without coordinates."""
+def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> str:
+    """Return what coordinates are; raise an error with the line of a row without any."""
     for name in names:
         tables.check_column(list(X), name, "--coordinates", nodes)
         values = as_numbers(X[name])
@@ -303,10 +312,15 @@ def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> 
             problem = f"column {name!r} must be a number in every row, got {cell}"
             raise ValueError(f"{nodes}, line {line}: {problem}. Every row needs coordinates.")
     columns, by_degrees = coordinate_columns(names, list(X))
-    row = first_outside(X.iloc[:, list(columns)].to_numpy(dtype=float)) if by_degrees else None
+    points = X.iloc[:, list(columns)].to_numpy(dtype=float)
+    row = first_outside(points) if by_degrees else None
     if row is not None:
         problem = "latitude and longitude must be degrees. Rename the columns if they are not"
         raise ValueError(f"{nodes}, line {tables.line_of(nodes, row)}: {problem}.")
+    is_doubtful = not by_degrees and seem_degrees(points, names)
+    if is_doubtful:
+        print_warning(degrees_text(names))
+    return coordinates_text(names, by_degrees, is_doubtful)
 
 
 def load_model(path: Path) -> Model:

@@ -9,8 +9,8 @@ from pathlib import Path
 import ebboost
 from ebboost.data.archive import atomic_write
 
-#: Files that have been written by the running command, to say so if it is stopped.
-written: list[Path] = []
+#: What the running command has written, to say so if it is stopped.
+written: list[str] = []
 # A table in several files: ends of their names, and what is appended to the name of a database.
 _SHAPEFILE = (".shp", ".shx", ".dbf", ".prj", ".cpg", ".sbn", ".sbx", ".qix")
 _DATABASE = ("-wal", "-shm", "-journal")
@@ -73,7 +73,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     with atomic_write(path, path.suffix) as temporary:
         yield Path(temporary)
-    written.append(path)
+    written.append(f"{path} is written")
 
 
 def _companions(path: Path) -> list[Path]:

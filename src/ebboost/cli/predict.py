@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 
 from ebboost.cli import console, inputs, outputs, tables
 from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, read_nodes
-from ebboost.cli.roles import check_numbers, target_numbers
+from ebboost.cli.roles import check_cells, check_numbers, target_numbers
 
 _OUTPUT = "CSV or Parquet file to write. Default, and -: CSV on standard output."
 _INTERVAL = (
@@ -155,7 +155,9 @@ def _new_rows(
     for position, name in enumerate(reader.names):
         if position in reader.categories:
             X[name] = tables.as_names(X[name])
-        elif position not in reader.dates:
+        elif position in reader.dates:
+            check_cells(X[name], path)
+        else:
             remedy = "The model was fitted on numbers: correct it, or leave the cell empty."
             check_numbers(X[name], path, f"column {name!r}", remedy)
     y = table.get(inputs.column_name(model, "target"), pd.Series(index=table.index, dtype=object))

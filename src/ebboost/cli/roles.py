@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ebboost.cli.console import LoudWarning
 from ebboost.cli.tables import as_names, check_column, first_line
-from ebboost.cli.text_columns import as_numbers, is_numeric
+from ebboost.cli.text_columns import as_numbers, bad_cells, is_numeric
 from ebboost.data.table import MAX_VALUE
 from ebboost.inspection.graph_check import infer_task
 
@@ -21,7 +22,11 @@ FEW_ROWS = 20
 def features(
     table: pd.DataFrame, target: str, drop: Sequence[str], categorical: Sequence[str], path: Path
 ) -> pd.DataFrame:
-    """Return the columns to learn from; warns of columns left out or taken as categories."""
+    """Return the columns to learn from; warns of columns of names, which are left out.
+
+    A cell that is no number or date, in a column of such, is an error with its line.
+    ``attrs["left out"]`` of the result are the columns of names.
+    """
     for name in drop:
         check_column(list(table.columns), name, "--drop", path)
     X = table.drop(columns=[target, *drop])
@@ -34,25 +39,40 @@ def features(
     for name in categorical:
         check_column(list(X.columns), name, "--categorical", path)
         X[name] = as_names(X[name]).astype("category")
+    names = []
     for name in [name for name in X.columns if X[name].dtype.kind not in "biufM"]:
-        values = X[name].dropna()
-        is_unique = len(values) > FEW_ROWS and values.nunique() == len(values)
-        if name not in categorical and _mostly_numbers(values):
-            invalid = _not_numbers(X[name])
-            line = first_line(invalid, path)
-            value = str(X[name].iloc[invalid.argmax()])
-            treated = "left out" if is_unique else "taken as categories"
-            remark = f"{treated}, because line {line} holds {value!r}, not a number."
-        elif is_unique:
-            remark = "text that is different in every row, like a name: left out."
-        else:
+        if name in categorical:
             continue
-        if is_unique:
+        check_cells(X[name], path, remedies=True)
+        values = X[name].dropna()
+        if len(values) > FEW_ROWS and values.nunique() == len(values):
+            names.append(name)
             del X[name]
-        warnings.warn(f"Column {name!r} is {remark}", stacklevel=2)
+            text = f"Column {name!r} is left out: its text is different in every row, like a name."
+            remedy = f"--categorical {name!r} uses it all the same, --drop {name!r} says so."
+            warnings.warn(f"{text} {remedy}", LoudWarning, stacklevel=2)
+    X.attrs["left out"] = names
     if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the ids and {target!r}.")
     return X
+
+
+def check_cells(column: pd.Series, path: Path, remedies: bool = False) -> None:
+    """Raise an error with the line of a cell that is no number or date, where most others are."""
+    found = None if column.dtype == "category" else bad_cells(column)
+    if found is None:
+        return
+    kind, are_bad = found
+    invalid = are_bad.to_numpy(dtype=bool)
+    line = first_line(invalid, path)
+    name = str(column.name)
+    value = str(column.iloc[int(invalid.argmax())])
+    cells = f"{invalid.sum():,} of {column.notna().sum():,} cells"
+    text = f"{path}, line {line}: column {name!r} holds {kind}, but here {value!r} (so in {cells})."
+    text += " Correct it, or leave the cell empty if it is unknown"
+    if remedies:
+        text += f"; --categorical {name!r} takes the column as categories, --drop {name!r} drops it"
+    raise ValueError(f"{text}.")
 
 
 def without(column: pd.Series, missing: Sequence[str]) -> pd.Series:

@@ -29,7 +29,7 @@ from ebboost.cli.formats import (
 )
 from ebboost.cli.text_columns import as_numbers, parse_columns
 
-DELIMITERS = ",;\t|"
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SNIFFED_CHARACTERS = 1 << 16
 MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a second
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -118,14 +118,21 @@ def read_table(
             frame[name] = _as_text(frame[name])
         others = [name for name in frame if name not in text]
         texts = [name for name in others if infer_dtype(frame[name]) == "string"]
-        return parse_columns(frame, texts, source.name)
+        frame = parse_columns(frame, texts, source.name)
+        kind = "result of a query" if isinstance(source, Query) else f"{source.suffix[1:]} file"
+        frame.attrs["layout"] = kind
+        return frame
     assert isinstance(source, Path)
     _, delimiter = _read_first_line(source)
     options = {"sep": delimiter, "names": names, "usecols": only, "header": 0 if header else None}
     frame = _read_csv(source, text, options)
+    layout = f"separated by {DELIMITERS[delimiter]}"
     if delimiter == ";" and _has_decimal_commas(frame, text):
         frame = _read_csv(source, text, options | {"decimal": ","})
-    return parse_columns(frame, [name for name in frame if name not in text], source.name)
+        layout += ", decimal commas"
+    frame = parse_columns(frame, [name for name in frame if name not in text], source.name)
+    frame.attrs["layout"] = layout
+    return frame
 
 
 def _read_first_line(path: Path) -> tuple[list[str], str]:

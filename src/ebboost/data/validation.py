@@ -71,7 +71,7 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
             )
     elif _is_shuffled(index):
         raise ValueError(
-            f"Row 0 of X has the label {index[0]!r}, and graph has no ids: the index of X is 0 to "
+            f"Row 0 of X has the label {index[0]}, and graph has no ids: the index of X is 0 to "
             f"{n_rows - 1} in another order, and row 0 must be node 0. Sort it, X.sort_index(), or "
             "pass X.reset_index(drop=True) if its rows are in the order of the nodes."
         )

@@ -113,7 +113,8 @@ class Trainer:
         columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
         data, coordinates = data.with_graph(reader, table, first_neighbors(settings.neighbors))
-        checks.check_graph(data.graph, table.n_rows, X)
+        is_given = data.coordinates is None and data.groups is None
+        checks.check_graph(data.graph, table.n_rows, X if is_given else None)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
         if session is not None and not isinstance(settings.random_state, Integral):
             seed = session.seed(seed)  # another one would be drawn each time
