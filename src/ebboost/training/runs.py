@@ -390,7 +390,7 @@ class Runner:
                 }
 
             where = (self.prefix + candidate.name, fold, self.n_rounds)
-            after.insert(0, CheckpointCallback(session, collect, self.interrupt, *where))
+            after.append(CheckpointCallback(session, collect, self.interrupt, *where))
         result = boost(run.boosting, watchers, after=after, states=states)
         seconds = time.perf_counter() - start
         facts = (candidate.name, fold + 1, run.boosting.n_done, seconds, result.stop_reason)
