@@ -58,7 +58,7 @@ def process(*words, **options):
     """Another process that runs a command."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, "-m", "ebboost", *map(str, words)]
-    return subprocess.Popen(command, text=True, env=ENVIRONMENT, **{**pipes, **options})
+    return subprocess.Popen(command, **{"text": True, "env": ENVIRONMENT, **pipes, **options})
 
 
 def write_tables(folder):
@@ -74,8 +74,7 @@ def write_tables(folder):
 def edit(path, change):
     """Change the rows of a CSV file, read as text."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    changed = change(table)
-    (table if changed is None else changed).to_csv(path, index=False)
+    change(table).to_csv(path, index=False)
 
 
 def finite(values):

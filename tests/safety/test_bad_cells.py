@@ -28,10 +28,11 @@ def commands(*more):
 
 def put(row, name, value):
     """Write a value into a cell of nodes.csv."""
-    edit(
-        "nodes.csv",
-        lambda table: table.__setitem__(name, table[name].where(table.index != row, value)),
-    )
+
+    def change(table):
+        return table.assign(**{name: table[name].where(table.index != row, value)})
+
+    edit("nodes.csv", change)
 
 
 def as_dates(table):

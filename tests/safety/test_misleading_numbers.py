@@ -91,8 +91,8 @@ WHERE = {
 @pytest.mark.parametrize("name", WHERE)
 def test_degrees_under_other_names_are_a_warning(name):
     scale, origin = WHERE[name]
-    where = pd.DataFrame(POINTS * scale + origin, columns=["y", "x"])
-    for columns in (["x", "y"], ["y", "x"]):
+    where = pd.DataFrame(POINTS * scale + origin, columns=["north", "east"])
+    for columns in (["north", "east"], ["east", "north"]):
         with pytest.warns(UserWarning, match="look like degrees.*rename the columns"):
             regressor().fit(TABLE.join(where), labels(), coordinates=columns)
     with pytest.warns(UserWarning, match="look like degrees.*GeoSeries"):

@@ -36,8 +36,7 @@ USES = {
     "distribution": lambda model: model.predict_distribution(),
     "interval of some": lambda model: model.predict(nodes=TEST[:3], interval=0.5),
     "predictor": lambda model: model.predictor().predict([3], interval=0.9),
-    "score": lambda model: model.score(None, TRUTH, nodes=TEST, metric="deviance"),
-    "save": lambda model: None,
+    "score": lambda model: model.score(None, abs(TRUTH), nodes=TEST, metric="deviance"),
 }
 
 
