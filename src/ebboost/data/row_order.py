@@ -40,6 +40,8 @@ class RowOrder:
             graph = next(iter(graph.values()), None)
         has_ids = isinstance(graph, Graph) and graph.groups is None and graph.has_ids
         self.ids = graph.node_ids if has_ids else None
+        if self.ids is not None and self.ids.size and isinstance(self.ids[0], int):
+            self.ids = as_id_array(self.ids, "graph")  # integers among objects
 
     def check(self, nodes: Any = None, **values: Any) -> None:
         """Raise ValueError if the index of one of ``values`` has the rows in another order.

@@ -79,6 +79,8 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
 
 def _is_shuffled(index: Any) -> bool:
     """Whether an index is 0 to n - 1 in another order."""
+    if getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1:
+        return False
     numbers = np.asarray(index)
     if index.nlevels > 1 or numbers.dtype.kind not in "iu":
         return False

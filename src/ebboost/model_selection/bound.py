@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data import validation as checks
+from ebboost.data.row_order import RowOrder
 from ebboost.data.types import Array, LabelsLike, TableLike
 from ebboost.estimators.base import BaseEBBS
 from ebboost.estimators.classifier import EBBSClassifier
@@ -91,6 +93,7 @@ class BoundEstimator(BaseEstimator):
         -------
         self
         """
+        RowOrder(X).check(y=y)
         nodes, table = self.data.split(X)
         rows = as_row_numbers(nodes)
         self.model_ = clone(self.model).fit(table, np.asarray(y), nodes=rows, graph=self.data.graph)
@@ -217,5 +220,6 @@ def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
         names = ()
     if len(values) != graph.n_nodes:
         raise ValueError(f"X must have {graph.n_nodes} rows, one for each node, got {len(values)}.")
+    checks.check_graph(graph, graph.n_nodes, X)
     kind = BoundClassifier if isinstance(model, EBBSClassifier) else BoundRegressor
     return kind(model, NodeTable(graph, values, names))
