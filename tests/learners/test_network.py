@@ -242,8 +242,9 @@ def test_wrong_parameters_and_sparse_tables_are_rejected():
         with pytest.raises(ValueError, match="ridge must be"):
             fitted(eb.RandomNetwork(8, wrong), X, y, graph)
     assert fitted(eb.RandomNetwork(np.int64(8)), X, y, graph).score(None, y) > 0.5
+    wide = sparse.csr_array(np.hstack([X, np.zeros((len(X), 130))]))
     with pytest.raises(ValueError, match="not sparse"):
-        fitted(eb.RandomNetwork(), sparse.csr_array(X), y, graph)
+        fitted(eb.RandomNetwork(), wide, y, graph)
 
 
 def test_arrays_of_a_file_are_checked():

@@ -17,6 +17,8 @@ TESTS = {
     "dates": "cli/test_text_columns.py::test_common_dates_are_dates",
     "text that is always": "cli/test_text_columns.py::"
     "test_a_column_of_written_numbers_is_numbers_with_a_note",
+    "one cell that is no": "safety/test_bad_cells.py::"
+    "test_a_word_among_numbers_is_an_error_with_its_line",
     "text that is different": "cli/test_roles.py::"
     "test_features_are_all_columns_but_target_dropped_ones_and_names",
     "empty cells": "data/test_validation.py::test_every_marker_of_a_missing_label_is_unknown",
@@ -30,7 +32,14 @@ TESTS = {
     "a directed matrix": "graph/test_convert.py::test_directed_networkx_is_averaged_with_a_warning",
     "`directed=True`": "data/test_graph_columns.py::"
     "test_directed_graphs_have_columns_of_incoming_and_outgoing_neighbours",
-    "categories of text": "data/test_graph_columns.py::"
+    "a boolean mask": "safety/test_row_order.py::"
+    "test_nodes_are_rows_a_mask_or_ids_in_every_argument",
+    "integers |": "safety/test_row_order.py::test_nodes_are_rows_a_mask_or_ids_in_every_argument",
+    "integers that are row": "safety/test_row_order.py::"
+    "test_integers_that_may_be_ids_or_rows_are_not_taken_silently",
+    "text and other": "safety/test_row_order.py::"
+    "test_nodes_are_rows_a_mask_or_ids_in_every_argument",
+    "categories among": "data/test_graph_columns.py::"
     "test_text_among_neighbours_has_the_share_of_each_frequent_level",
     "edges from new rows": "model/test_attach.py::"
     "test_attached_rows_are_predicted_as_in_the_joined_table",

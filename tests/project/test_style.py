@@ -27,6 +27,7 @@ THIRD_PARTY = {
     "_meta",  # dask: an empty collection of the same type
     "_replace",  # collections.namedtuple: public despite its name
     "_asdict",  # collections.namedtuple
+    "_exit",  # os
 }
 FORBIDDEN = {
     *("alike", "asked", "bend", "beside", "entrant", "everyone", "everyones", "found", "given"),

@@ -4,7 +4,7 @@ import shlex
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import Interrupt
 from ebboost.cli import console, inputs, outputs, tables
+from ebboost.cli.graph_files import NodesAndEdges
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
@@ -90,6 +91,24 @@ def fit(
         best = f"{output} has the best model so far, {models_text(model.rounds_)}"
         outputs.written.append(f"{best}{resuming}")
         raise typer.Exit(130)
+    _print_results(model, data, y, Printing(task, target, output, interval, as_json))
+
+
+class Printing(NamedTuple):
+    """What the results of a fit are printed with."""
+
+    task: str
+    target: str
+    output: Path
+    interval: float
+    as_json: bool
+
+
+def _print_results(
+    model: inputs.Model, data: NodesAndEdges, y: NDArray[Any], printing: Printing
+) -> None:
+    """Print how the files were read, errors at held-out labels and what to do next."""
+    task, target, output, interval, as_json = printing
     known = pd.notna(y)
     facts = {
         "task": task,
@@ -119,8 +138,8 @@ def _train(
     options: dict[str, Any],
 ) -> inputs.Model:
     """The fitted model; ``graph`` is that of the coordinates, with ids."""
-    said = "Edges connect|.* nearly copies y|The coordinates look|fit was interrupted"
-    warnings.filterwarnings("ignore", said)
+    known = "Edges connect|.* nearly copies y|The coordinates look|fit was interrupted"
+    warnings.filterwarnings("ignore", known)
     coordinates = graph_options.coordinates
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)

@@ -59,16 +59,16 @@ def features(
 
 def check_cells(column: pd.Series, path: Path, remedies: bool = False) -> None:
     """Raise an error with the line of a cell that is no number or date, where most others are."""
-    found = None if column.dtype == "category" else bad_cells(column)
-    if found is None:
+    cells = None if column.dtype == "category" else bad_cells(column)
+    if cells is None:
         return
-    kind, are_bad = found
+    kind, are_bad = cells
     invalid = are_bad.to_numpy(dtype=bool)
     line = first_line(invalid, path)
     name = str(column.name)
     value = str(column.iloc[int(invalid.argmax())])
-    cells = f"{invalid.sum():,} of {column.notna().sum():,} cells"
-    text = f"{path}, line {line}: column {name!r} holds {kind}, but here {value!r} (so in {cells})."
+    share = f"{invalid.sum():,} of {column.notna().sum():,} cells"
+    text = f"{path}, line {line}: column {name!r} holds {kind}, but here {value!r} (so in {share})."
     text += " Correct it, or leave the cell empty if it is unknown"
     if remedies:
         text += f"; --categorical {name!r} takes the column as categories, --drop {name!r} drops it"

@@ -49,9 +49,9 @@ class RowOrder:
         With ``nodes``, values are those of these rows, or of all.
         """
         for name, value in values.items():
-            given = index_of(value)
-            if given is not None:
-                self._compare(given, nodes, name)
+            own = index_of(value)
+            if own is not None:
+                self._compare(own, nodes, name)
 
     def pair(self, pair: Any, name: str) -> Any:
         """Return ``(nodes, labels)`` with nodes as :meth:`rows`, the labels compared."""
@@ -91,26 +91,26 @@ class RowOrder:
     def _looked_up(self, array: Ids, name: str) -> IntArray:
         """The row numbers of ids, which all must be known."""
         assert self.ids is not None
-        found = positions_of(self.ids, array)
-        if (found < 0).any():
-            entry = int((found < 0).argmax())
+        position = positions_of(self.ids, array)
+        if (position < 0).any():
+            entry = int((position < 0).argmax())
             unknown, known = array[entry], self.ids[:1].tolist()[0]
             unknown = unknown.item() if isinstance(unknown, np.generic) else unknown
             raise ValueError(
                 f"{name}, entry {entry} is {unknown!r}, which is not an id of the graph: its first "
                 f"is {known!r}. Pass ids, row numbers or a boolean mask."
             )
-        return as_row_numbers(found)
+        return as_row_numbers(position)
 
     def _told_apart(self, array: IntArray, name: str, strict: bool) -> IntArray:
         """Integers, where ids are integers, as row numbers."""
         assert self.ids is not None
         n_rows = self.ids.size
-        found = positions_of(self.ids, array)
-        are_ids = found >= 0
+        position = positions_of(self.ids, array)
+        are_ids = position >= 0
         if not ((array >= 0) & (array < n_rows)).all():
-            return as_row_numbers(found) if are_ids.all() else array
-        differ = are_ids & (found != array)
+            return as_row_numbers(position) if are_ids.all() else array
+        differ = are_ids & (position != array)
         if not differ.any():
             return array
         problem = f"{name} holds integers that are row numbers and ids of other nodes, such as "
@@ -135,7 +135,7 @@ class RowOrder:
                     f"numbers of these rows: pass X.index.get_indexer({name})."
                 )
 
-    def _compare(self, given: Any, nodes: Any, name: str) -> None:
+    def _compare(self, own: Any, nodes: Any, name: str) -> None:
         """Raise ValueError if an index has the labels of the rows in another order."""
         import pandas as pd
 
@@ -145,27 +145,27 @@ class RowOrder:
         expected = []
         for text, order in orders.items():
             of_rows = None if order is None else _taken(order, rows)
-            if of_rows is not None and len(of_rows) == len(given):
+            if of_rows is not None and len(of_rows) == len(own):
                 expected.append((f"{text}[nodes]" if rows is not None else text, order, of_rows))
-            elif order is not None and len(order) == len(given):
+            elif order is not None and len(order) == len(own):
                 expected.append((text, order, order))
-        if any(given.equals(of_rows) for *_, of_rows in expected):
+        if any(own.equals(of_rows) for *_, of_rows in expected):
             return
         # As of pd.Series(array) and after reset_index: it says nothing about rows.
-        is_default = isinstance(given, pd.RangeIndex) and given.start == 0 and given.step == 1
+        is_default = isinstance(own, pd.RangeIndex) and own.start == 0 and own.step == 1
         for text, order, of_rows in expected:
             is_whole = order is of_rows
             if is_default and not (is_whole and order is self.index):
                 continue
-            if order.nlevels != given.nlevels or not given.isin(order).all():
+            if order.nlevels != own.nlevels or not own.isin(order).all():
                 continue
-            differences = np.flatnonzero(np.asarray(given != of_rows))
-            if not differences.size or (is_whole and not order.isin(given).all()):
+            differences = np.flatnonzero(np.asarray(own != of_rows))
+            if not differences.size or (is_whole and not order.isin(own).all()):
                 continue
             row = int(differences[0])
             raise ValueError(
                 f"The index of {name} lists the rows in another order: entry {row} is "
-                f"{given[row]!r} where {text} has {of_rows[row]!r}. Sort it, {name}.loc[{text}], "
+                f"{own[row]!r} where {text} has {of_rows[row]!r}. Sort it, {name}.loc[{text}], "
                 f"or pass {name}.to_numpy() if its order is right."
             )
 

@@ -14,7 +14,7 @@ from ebboost.data.once import lazy_property
 from ebboost.graph._groups import group_ids, row_adjacency, unique_ids
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
-from ebboost.graph.ids import Ids, as_id_array, as_row_numbers, lookup, positions_of
+from ebboost.graph.ids import Ids, as_id_array, index_of, positions_of
 
 G = TypeVar("G", bound="GraphStructure")
 
@@ -278,8 +278,7 @@ class GraphStructure:
         Returns
         -------
         ndarray of int
-            A position for each id. ``nodes=`` and other arguments take it as row numbers, also
-            where ids are integers that could be row numbers.
+            A position for each id, which ``nodes=`` and others never take for ids.
 
         Examples
         --------
@@ -288,8 +287,7 @@ class GraphStructure:
         >>> eb.Graph.from_dataframe(edges, nodes=["y", "z", "x"]).index_of(["x", "y"]).tolist()
         [2, 0]
         """
-        found = lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for all ids.")
-        return as_row_numbers(found)
+        return index_of(self.node_ids, ids)
 
     def neighborhood(self, nodes: ArrayLike, hops: int) -> Neighborhood[Self]:
         """Return the subgraph on which walks of ``hops`` edges from or to some nodes take place.

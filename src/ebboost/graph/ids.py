@@ -76,6 +76,13 @@ def lookup(
     return positions
 
 
+def index_of(known: Ids, ids: Iterable[object]) -> RowNumbers:
+    """Return the row numbers of ids, which all must be known."""
+    return as_row_numbers(
+        lookup(known, as_id_array(ids, "ids"), "ids", "See node_ids for all ids.")
+    )
+
+
 def check_unique_ids(ids: Ids, name: str = "nodes") -> None:
     """Raise ValueError with both rows if an id occurs twice."""
     rows: dict[object, int] = {}

@@ -131,7 +131,6 @@ def cross_validate(
     scorer = _multiple_scorer(scoring, model, classes)
     missing = {"fill_value": None, "dtype": object} if classifier else {"fill_value": np.nan}
     predictions = np.full(n_rows, **missing)
-
     rows = []
     for number, (train, test) in enumerate(folds, start=1):
         start = perf_counter()

@@ -282,19 +282,23 @@ class Runner:
             model = self.models.pop((name, fold), None)
             if model is not None and fold in wanted:
                 self.models[name, fold] = model
-        if self.interrupt.is_set:
-            self._discard_incomplete()
-            if any((name, fold) not in self.models for fold in wanted):
-                self.interrupt.check()
+        self._check_complete(name, wanted)
 
-    def _discard_incomplete(self) -> None:
-        """Drop models that were interrupted; without others, those of many rounds stay."""
+    def _check_complete(self, name: str, folds: Iterable[int]) -> None:
+        """After an interrupt, drop models that are incomplete, and raise if one is missing.
+
+        If all are incomplete, those of many rounds stay.
+        """
+        if not self.interrupt.is_set:
+            return
         cut = {key for key, one in self.models.items() if one.stop_reason == Interrupt.reason}
         if len(cut) == len(self.models):
             most = max((one.n_trained for one in self.models.values()), default=0)
             cut = {key for key in cut if 2 * self.models[key].n_trained < most}
         for key in cut:
             del self.models[key]
+        if any((name, fold) not in self.models for fold in folds):
+            self.interrupt.check()
 
     def models_of(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by the number of their fold."""
