@@ -185,11 +185,13 @@ def test_steps_without_a_bound_are_at_most_newton_steps_enlarged_by_the_field(lo
     point = problem.at(np.zeros(problem.shape))
     tree = -1e-3 * o.gradient(point)  # short: the minimum of the parabola is far away
     direction = o.direction(point, tree)
-    bend = enlarged = (o.loss_curvature(point) * direction.smoothed[problem.labels.rows] ** 2).sum()
+    bend = enlarged = (
+        o.at_labels("curvature", point) * direction.smoothed[problem.labels.rows] ** 2
+    ).sum()
     if field is not None:
         own = direction.smoothed[problem.labels.rows]
         answer = direction.response[problem.nodes[problem.labels.rows]]
-        enlarged = (o.loss_curvature(point) * own * (own + answer)).sum()
+        enlarged = (o.at_labels("curvature", point) * own * (own + answer)).sum()
     assert o.step(point, direction) == pytest.approx(o.score_unit * bend / enlarged)
 
 

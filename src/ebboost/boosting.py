@@ -7,9 +7,9 @@ that a label never explains itself.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from ebboost.losses import Loss
 from ebboost.losses.base import initial_scores
 from ebboost.smoothing import Operator
 
-T = TypeVar("T")
 # Accuracy of the response of z to a tree where systems are solved by iteration: what it misses is
 # corrected by later Newton steps of z, once ∂E/∂z exceeds a share of ∂ℓ/∂η.
 RESPONSE_TOLERANCE = 1e-3
@@ -50,13 +49,7 @@ class Point:
     z: Array | None = None
     prior_z: Array | None = None
     weights: tuple[float, ...] = ()
-    cache: dict[str, object] = field(default_factory=dict, repr=False)
-
-    def cached(self, name: str, compute: Callable[[], T]) -> T:
-        """Return the quantity ``name`` at this point, computed on first use."""
-        if name not in self.cache:
-            self.cache[name] = compute()
-        return cast(T, self.cache[name])
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)  # quantities at this point
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +125,7 @@ class Objective:
         self._unit = operator.norm_bound**2 or 1.0
         self.score_unit = 1.0
         if loss.curvature_has_units:
-            self._unit *= float(np.mean(self.loss_curvature(start))) or 1.0
+            self._unit *= float(np.mean(self.at_labels("curvature", start))) or 1.0
             if not loss.log_link:
                 with np.errstate(all="ignore"):
                     spread = loss.label_scale(labels.target, labels.weight, own_offset)
@@ -158,20 +151,22 @@ class Objective:
     def _nodes(self, rows: Any) -> Any:
         return rows if self.node_of_row is None else self.node_of_row[rows]
 
-    def _scores(self, point: Point) -> Array:
-        return point.cached("scores", lambda: self.predict(point, self.labels.rows))
+    def at_labels(self, name: str, point: Point) -> Array:
+        """Return the "value", "gradient" or "curvature" of w ℓ at the labels, or the "scores"."""
+        if "scores" not in point.cache:
+            point.cache["scores"] = self.predict(point, self.labels.rows)
+        if name not in point.cache:
+            own = checked_loss(self.loss, name, point.cache["scores"], self.labels)
+            weight = self.labels.weight
+            point.cache[name] = (weight if own.ndim == 1 else weight[:, None]) * own
+        return point.cache[name]
 
     def value(self, point: Point) -> float:
         """Return the mean loss over the labels, with the energy of the field."""
-
-        def compute() -> float:
-            values = checked_loss(self.loss, "value", self._scores(point), self.labels)
-            total = float((self.labels.weight * values).sum())
-            if point.z is not None and point.prior_z is not None:
-                total += 0.5 * float((point.z * point.prior_z).sum())
-            return total / self.labels.total_weight
-
-        return point.cached("value", compute)
+        total = float(self.at_labels("value", point).sum())
+        if point.z is not None and point.prior_z is not None:
+            total += 0.5 * float((point.z * point.prior_z).sum())
+        return total / self.labels.total_weight
 
     def validation_value(self, point: Point) -> float | None:
         """Return the mean loss of the validation labels, or None if there are none."""
@@ -180,34 +175,16 @@ class Objective:
         scores = self.predict(point, self.validation.rows)
         return self.validation.mean(checked_loss(self.loss, "value", scores, self.validation))
 
-    def loss_gradient(self, point: Point) -> Array:
-        """Return w ∂ℓ/∂η at the labels."""
-
-        def compute() -> Array:
-            own = checked_loss(self.loss, "gradient", self._scores(point), self.labels)
-            return self.labels.weight[:, None] * own
-
-        return point.cached("gradient", compute)
-
-    def loss_curvature(self, point: Point) -> Array:
-        """Return w times the curvature of ℓ at the labels, of shape (m, 1) or (m, c)."""
-
-        def compute() -> Array:
-            own = checked_loss(self.loss, "curvature", self._scores(point), self.labels)
-            return self.labels.weight[:, None] * own
-
-        return point.cached("curvature", compute)
-
     def settle(self, point: Point) -> Point:
         """Return the point with z moved by a Newton step where ∂E/∂z is no longer small."""
         if self.posterior is None or point.z is None or point.prior_z is None:
             return point
-        gradient = self.loss_gradient(point)
+        gradient = self.at_labels("gradient", point)
         on_nodes = self.posterior.sums(gradient)
         excess = float(((point.prior_z + on_nodes) ** 2).sum())
         if excess <= MIN_CORRECTION**2 * float((on_nodes**2).sum()):
             return point
-        propagated = self._scores(point) - point.z[self.posterior.nodes]
+        propagated = self.at_labels("scores", point) - point.z[self.posterior.nodes]
         true_prior = self.posterior.prior.matrix @ point.z
         z, prior_z = self._energy.newton(propagated, point.z, true_prior, self._near(point))
         return Point(point.scores, point.smoothed, z, prior_z, point.weights)
@@ -218,14 +195,14 @@ class Objective:
         if self.loss.constant_curvature:
             return None
         if self._solver is None or self._n_rounds in FACTORISE_AT:
-            curvature = self.loss_curvature(point).mean(axis=1, keepdims=True)
+            curvature = self.at_labels("curvature", point).mean(axis=1, keepdims=True)
             self._solver = self.posterior.solver(curvature)
         return self._solver
 
     def gradient(self, point: Point) -> Array:
         """Return Pᵀ W ∂ℓ/∂η on all rows."""
         on_rows = np.zeros_like(point.scores)
-        on_rows[self.labels.rows] = self.loss_gradient(point)
+        on_rows[self.labels.rows] = self.at_labels("gradient", point)
         return self.operator.adjoint(on_rows)
 
     def curvature(self, point: Point) -> Array:
@@ -236,7 +213,7 @@ class Objective:
         otherwise. With P = I the fit is plain boosting
         on the labelled rows: a row out of reach of every label has no influence on a tree.
         """
-        own = self.loss_curvature(point)
+        own = self.at_labels("curvature", point)
         bound = self.operator.magnitude
         if bound is None:
             largest = self.operator.norm_bound**2 * float(own.max())
@@ -257,7 +234,7 @@ class Objective:
         if self.posterior is None:
             return Direction(tree, smoothed)
         posterior = self.posterior
-        curvature = self.loss_curvature(point)
+        curvature = self.at_labels("curvature", point)
         own = smoothed[self.labels.rows]
         right = -posterior.sums(curvature * own)
         if self.loss.constant_curvature:
@@ -283,8 +260,8 @@ class Objective:
 
     def parabola(self, point: Point, direction: Direction) -> tuple[float, float, float]:
         """Return the slope and the curvature along a direction, without and with the field."""
-        gradient = self.loss_gradient(point)
-        curvature = self.loss_curvature(point)
+        gradient = self.at_labels("gradient", point)
+        curvature = self.at_labels("curvature", point)
         own = direction.smoothed[self.labels.rows]
         slope = float((gradient * own).sum())
         bend = with_field = float((curvature * own * own).sum())

@@ -429,7 +429,7 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
 
     steps = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
     smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
-    start = default_field(data, loss)
+    start = None if data.places is None else default_field(data, loss)
     field: Any = {"": None, "default": start, "estimated": strengths}[member.field]
     if field is strengths and strengths is not None:
         field = in_units_of(strengths, data, loss)
@@ -584,21 +584,20 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
 
-    def train(fold: int) -> FoldModel | None:
-        if limit.interrupted or (fold > 0 and limit.is_reached):
-            return None  # with max_seconds there is a model of one round at least
-        return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
-
+    what: Any = (parts, data, operator, rows, binned, watchers, limit)
     blas = (
         threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
     )
+    trained: list[FoldModel | None] = []
     with threads(n_jobs), blas:
         if n_concurrent > 1 and n_folds > 1:
             with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
-                jobs = [pool.submit(copy_context().run, train, fold) for fold in range(n_folds)]
-                trained = [job.result() for job in jobs]
+                run = [copy_context().run for _ in range(n_folds)]
+                jobs = [pool.submit(run[k], train_fold, *what, k) for k in range(n_folds)]
+                trained += [job.result() for job in jobs]
         else:
-            trained = [train(fold) for fold in range(n_folds)]
+            for fold in range(n_folds):
+                trained.append(train_fold(*what, fold))
     models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)
@@ -668,11 +667,13 @@ def train_fold(
     operator: Operator,
     rows: IntArray,
     binned: Binned,
-    fold: int,
     watchers: Sequence[Callback],
     limit: Limit,
-) -> FoldModel:
-    """Train the model of one fold."""
+    fold: int,
+) -> FoldModel | None:
+    """Train the model of one fold; None after the limit of the fit, but one round of the first."""
+    if limit.interrupted or (fold > 0 and limit.is_reached):
+        return None
     folds, settings = data.folds, data.settings
     known = folds.labels.subset(folds.training[fold])
     validation = folds.validation(fold)
