@@ -592,12 +592,13 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     with threads(n_jobs), blas:
         if n_concurrent > 1 and n_folds > 1:
             with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
-                run = [copy_context().run for _ in range(n_folds)]
-                jobs = [pool.submit(run[k], train_fold, *what, k) for k in range(n_folds)]
+                one: Any = train_fold
+                folds = range(n_folds)
+                jobs = [pool.submit(copy_context().run, one, *what, fold) for fold in folds]
                 trained += [job.result() for job in jobs]
         else:
             for fold in range(n_folds):
-                trained.append(train_fold(*what, fold))
+                trained.append(train_fold(*what, fold=fold))
     models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)
