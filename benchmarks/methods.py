@@ -25,6 +25,7 @@ RATE = 0.05
 MANY_LABELS = 2_500
 VALIDATION_SHARE = 1 / 6
 N_NEIGHBORS = 8  # of rows that have coordinates and no graph
+N_POSITIONS = 16  # columns of the spectral embedding, for networks
 
 
 def training_rows(task: Task) -> tuple[Array, Array, Array]:
@@ -220,7 +221,7 @@ def arrays(task: Task) -> dict[str, Array]:
         X = pd.get_dummies(X, dummy_na=False).to_numpy(dtype=np.float64)
     X = X.toarray() if sparse.issparse(X) else X
     adjacency = graph.adjacency.tocoo()
-    spectral = eb.SpectralFeatures(random_state=0)
+    spectral = eb.SpectralFeatures(N_POSITIONS, random_state=0)
     position = spectral.fit_transform(np.zeros((graph.n_nodes, 1)), graph=graph)[:, 1:]
     hidden = task.y.copy()  # the test labels are for the error alone
     hidden[task.test] = 0
