@@ -22,6 +22,7 @@ from ebboost.linalg import Solver
 from ebboost.losses import Loss
 from ebboost.losses.base import initial_scores
 from ebboost.smoothing import Operator
+from ebboost.sums import mean, total
 
 T = TypeVar("T")
 # Accuracy of the response of z to a tree where systems are solved by iteration: what it misses is
@@ -132,7 +133,7 @@ class Objective:
         self._unit = operator.norm_bound**2 or 1.0
         self.score_unit = 1.0
         if loss.curvature_has_units:
-            self._unit *= float(np.mean(self.loss_curvature(start))) or 1.0
+            self._unit *= mean(self.loss_curvature(start)) or 1.0
             if not loss.log_link:
                 with np.errstate(all="ignore"):
                     spread = loss.label_scale(labels.target, labels.weight, own_offset)
@@ -166,10 +167,10 @@ class Objective:
 
         def compute() -> float:
             values = checked_loss(self.loss, "value", self._scores(point), self.labels)
-            total = float((self.labels.weight * values).sum())
+            result = float(total(self.labels.weight * values))
             if point.z is not None:
-                total += 0.5 * float((point.z * point.prior_z).sum())
-            return total / self.labels.total_weight
+                result += 0.5 * float(total(point.z * point.prior_z))
+            return result / self.labels.total_weight
 
         return point.cached("value", compute)
 
@@ -204,8 +205,8 @@ class Objective:
             return point
         gradient = self.loss_gradient(point)
         on_nodes = self.posterior.sums(gradient)
-        excess = float(((point.prior_z + on_nodes) ** 2).sum())
-        if excess <= MIN_CORRECTION**2 * float((on_nodes**2).sum()):
+        excess = float(total((point.prior_z + on_nodes) ** 2))
+        if excess <= MIN_CORRECTION**2 * float(total(on_nodes**2)):
             return point
         propagated = self._scores(point) - point.z[self.posterior.nodes]
         true_prior = self.posterior.prior.matrix @ point.z
@@ -286,11 +287,11 @@ class Objective:
         gradient = self.loss_gradient(point)
         curvature = self.loss_curvature(point)
         own = direction.smoothed[self.labels.rows]
-        slope = float((gradient * own).sum())
-        bend = with_field = float((curvature * own * own).sum())
+        slope = float(total(gradient * own))
+        bend = with_field = float(total(curvature * own * own))
         if direction.response is not None and self.posterior is not None:
             answer = direction.response[self.posterior.nodes]
-            with_field = float((curvature * own * (own + answer)).sum())
+            with_field = float(total(curvature * own * (own + answer)))
         return slope, bend, with_field
 
     def move(self, point: Point, direction: Direction, step: float) -> Point:
@@ -331,7 +332,7 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
         result = np.asanyarray(getattr(loss, method)(scores, labels.target))
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
-        is_finite &= float(result.min()) >= 0.0
+        is_finite &= float(result.min(initial=0.0)) >= 0.0
         if result.ndim < 2 and result.size == 1:
             result = np.full((len(scores), 1), result.item())
     shape = scores.shape[:1] if method == "value" else scores.shape

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebboost._common import Array, warn_caller
 from ebboost._native import sweep
+from ebboost.sums import total
 from ebboost.threads import allowed_threads, workers
 
 # Rows of a sweep from which on threads divide them, and entries that make up for starting one.
@@ -49,8 +50,8 @@ class SparseMatrix:
         source: NDArray[np.floating] | None = None,
     ) -> NDArray[np.floating]:
         """Return M v + factor · source."""
-        if len(v) != self.n_rows:
-            raise ValueError(f"expected a row for each of {self.n_rows} nodes, got {v.shape}.")
+        if len(v) != self.matrix.shape[1]:
+            raise ValueError(f"expected a row for each of {self.matrix.shape[1]} nodes, got {v.shape}.")
         dtype = np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
         matrix = self._by_type.get(dtype)
         if matrix is None:
@@ -60,7 +61,7 @@ class SparseMatrix:
             return product if source is None else product + dtype.type(factor) * source
         v = np.ascontiguousarray(v, dtype=dtype)
         source = None if source is None else np.ascontiguousarray(source, dtype=dtype)
-        out = np.empty_like(v)
+        out = np.empty((self.n_rows, *v.shape[1:]), dtype=dtype)
         width = v.shape[1] if v.ndim > 1 else 1
         arrays = (matrix.indptr, matrix.indices, matrix.data)
         vectors = (factor, None if source is None else source.ctypes.data, out.ctypes.data)
@@ -92,9 +93,10 @@ class Structure:
         self.upper_start = np.concatenate([[0], np.cumsum(counts)]).astype(pattern.indptr.dtype)
         self.is_factorised = fills_in_little(pattern)
 
-    def csr(self, data: Array) -> sparse.csr_array:
+    def matrix(self, data: Array) -> SparseMatrix:
         """Return the matrix with these numbers, in the order of its rows."""
-        return sparse.csr_array((data, self.indices, self.indptr), shape=self.shape)
+        parts = (data, self.indices, self.indptr)
+        return SparseMatrix(sparse.csr_array(parts, shape=self.shape))
 
     def upper_triangle(self, data: Array) -> sparse.csc_matrix:
         """Return the upper triangle by columns, as the factorisation reads it."""
@@ -145,7 +147,7 @@ class Solver:
         largest = 2.0 * float(self.diagonal.max())  # Gershgorin
         if not (least > 0.0 and largest < np.inf):
             raise ValueError("a system to solve is not positive definite: rescale the weights.")
-        self.matrix = SparseMatrix(structure.csr(data))
+        self.matrix = structure.matrix(data)
         self._near = near if near is not None and near._factor is not None else None
         self._factor = None
         is_worth_it = not once or len(self.diagonal) <= SMALL_ONCE
@@ -205,20 +207,20 @@ def conjugate_gradients(
 
     All stop when the residual of each is at most ``tolerance`` times its b.
     """
-    target = tolerance * np.maximum(np.sqrt((right * right).sum(axis=0)), 1e-300)
+    target = tolerance * np.maximum(np.sqrt(total(right * right, axis=0)), 1e-300)
     x = np.zeros_like(right)
     residual = right.copy()
     direction = np.zeros_like(right)
     last = (0.0 * right).sum(axis=0)
     for _ in range(MAX_ITERATIONS):
-        length = np.sqrt((residual * residual).sum(axis=0))
+        length = np.sqrt(total(residual * residual, axis=0))
         if not (length > target).any():
             return x
         preconditioned = precondition(residual)
-        product = (residual * preconditioned).sum(axis=0)
+        product = total(residual * preconditioned, axis=0)
         direction = preconditioned + _quotient(product, last) * direction
         image = multiply(direction)
-        step = _quotient(product, (direction * image).sum(axis=0))
+        step = _quotient(product, total(direction * image, axis=0))
         x += step * direction
         residual -= step * image
         last = product
