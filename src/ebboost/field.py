@@ -99,20 +99,26 @@ laplacians: WeakKeyDictionary[Graph, tuple[sparse.csr_array, Structure]] = WeakK
 
 
 def field_laplacian(graph: Graph) -> tuple[sparse.csr_array, Structure]:
-    """Return L, the Laplacian of D^{-1/2}AD^{-1/2}, and its structure, found once for a graph.
+    """Return the Laplacian and its structure, found once for a graph."""
+    if graph not in laplacians:
+        laplacian = normalized_laplacian(graph)
+        laplacians[graph] = (laplacian, Structure(laplacian))
+    return laplacians[graph]
+
+
+def normalized_laplacian(graph: Graph) -> sparse.csr_array:
+    """Return L, the Laplacian of D^{-1/2}AD^{-1/2}, with every entry of the diagonal stored.
 
     A node without edges has a 1 on the diagonal: it is shrunk as if it had one neighbour.
     """
-    if graph not in laplacians:
-        degrees = graph.degrees
-        scale = sparse.diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
-        weights = scale @ graph.adjacency @ scale
-        sums = np.asarray(weights.sum(axis=1)).ravel()
-        diagonal = sparse.diags_array(np.where(degrees > 0, sums, 1.0))
-        laplacian = sparse.csr_array(diagonal - weights)
-        laplacian.sort_indices()
-        laplacians[graph] = (laplacian, Structure(laplacian))
-    return laplacians[graph]
+    degrees = graph.degrees
+    scale = sparse.diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
+    weights = scale @ graph.adjacency @ scale
+    sums = np.asarray(weights.sum(axis=1)).ravel()
+    diagonal = sparse.diags_array(np.where(degrees > 0, sums, 1.0))
+    laplacian = sparse.csr_array(diagonal - weights)
+    laplacian.sort_indices()
+    return laplacian
 
 
 class Prior:

@@ -1,0 +1,120 @@
+"""Workers of a Ray cluster: actors that live as long as a job."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ebboost._common import check_number
+from ebboost.cluster.communicator import Membership, start_tracker
+from ebboost.cluster.engines import CONSEQUENCES, NOTICE_SECONDS, Engine, lost, without_parts
+from ebboost.cluster.tables import Share, shares_of
+from ebboost.cluster.worker import Task
+from ebboost.learners.base import import_library
+
+
+class Ray(Engine):
+    """Actors on a Ray cluster, which ``ray.init(...)`` has connected to.
+
+    Parameters
+    ----------
+    n_workers : int
+        How many actors, up to one a part of the nodes.
+    n_threads : int, default=1
+        Processors that Ray reserves for each, and its threads.
+    options : dict, optional
+        Others of Ray's options of actors, such as ``{"memory": 8 * 2**30}``.
+    """
+
+    def __init__(
+        self, n_workers: int, n_threads: int = 1, options: dict[str, Any] | None = None
+    ) -> None:
+        check_number("n_workers", n_workers, integer=True, low=1)
+        check_number("n_threads", n_threads, integer=True, low=1)
+        self.n_workers, self.n_threads, self.options = n_workers, n_threads, options or {}
+
+    def run(self, function: Callable[..., Any], task: Task) -> list[Any]:
+        """Run the function in all actors; see :meth:`Engine.run`."""
+        ray = import_library("ray", "engine=ebboost.cluster.Ray(...)", "ray")
+        if not ray.is_initialized():
+            raise RuntimeError("Ray is not connected: call ray.init() first.")
+        if task.prepared.nodes.is_dask or task.prepared.edges.is_dask:
+            raise TypeError("Ray does not read Dask dataframes: write them to Parquet, prepare that.")
+        available = ray.cluster_resources().get("CPU", 0.0)
+        shares = shares_of(task.prepared, self.n_workers)
+        if len(shares) * self.n_threads > available:
+            wanted = f"{len(shares)} workers with {self.n_threads} processors each"
+            raise ValueError(f"Ray has {available:g} processors, too few for {wanted}.")
+        options = {"num_cpus": self.n_threads, "max_restarts": 0, **self.options}
+        kind = ray.remote(**options)(Actor)
+        actors = [kind.remote() for _ in shares]
+        try:
+            names = ray.get([one.name.remote() for one in actors])
+            tracker = ray.get(actors[0].start.remote(len(actors)))
+            own, secret = ray.put(without_parts(task)), os.urandom(16)
+            references = [
+                actor.call.remote(
+                    function, own, share, Membership(rank, len(actors), tracker, secret),
+                    self.n_threads,
+                )
+                for rank, (actor, share) in enumerate(zip(actors, shares, strict=True))
+            ]  # fmt: skip
+            self._wait(ray, references, names)
+            return ray.get(references)
+        finally:
+            for one in actors:
+                ray.kill(one)
+
+    def _wait(self, ray: Any, references: list[Any], names: list[str]) -> None:
+        """Wait for all actors; raise if one fails or is lost, and say which and why."""
+        waiting, failed = list(references), None
+        deadline = float("inf")
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=0.5)
+            for one in done:
+                name = names[references.index(one)]
+                try:
+                    ray.get(one)
+                except ray.exceptions.RayActorError as error:
+                    raise lost(name, "with fewer workers if need be") from error
+                except Exception as error:
+                    cause = getattr(error, "cause", error)
+                    if type(cause).__name__ not in CONSEQUENCES:
+                        error.add_note(f"This is from the worker {name}.")
+                        raise
+                    failed = failed or (name, error)
+                    deadline = min(deadline, time.monotonic() + NOTICE_SECONDS)
+            if time.monotonic() > deadline:
+                break
+        if failed is not None:
+            raise RuntimeError(f"The worker {failed[0]} lost the others: {failed[1]}")
+
+
+class Actor:
+    """A process of a job."""
+
+    def name(self) -> str:
+        """Return where it runs."""
+        return f"{_host()}, process {os.getpid()}"
+
+    def start(self, size: int) -> dict[str, Any]:
+        """Start the tracker."""
+        return start_tracker(size, _host())
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        task: Task,
+        share: Share,
+        member: Membership,
+        n_threads: int,
+    ) -> Any:
+        """Run the function."""
+        with member.join(_host(), n_threads) as workers:
+            return function(workers, task, share)
+
+
+def _host() -> str:
+    import ray
+
+    return str(ray.util.get_node_ip_address())
