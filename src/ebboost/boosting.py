@@ -91,6 +91,8 @@ class Objective:
         z before the first tree, of another objective with the same field, labels and loss.
     """
 
+    response_tolerance = RESPONSE_TOLERANCE
+
     def __init__(
         self,
         loss: Loss,
@@ -122,7 +124,7 @@ class Objective:
             self._energy = FieldEnergy(posterior, loss, self.labels)
             if start_mode is None:
                 fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
-                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
+                start_mode = self._energy.mode(fixed, self.response_tolerance**2)
             self.start_mode = start_mode
         self._row_sums: Array | None = None
         start = self.start()
@@ -263,10 +265,10 @@ class Objective:
         right = -posterior.sums(curvature * own)
         if self.loss.constant_curvature:
             self._solver = self._solver or posterior.solver(curvature)
-            response = self._solver.solve(right, RESPONSE_TOLERANCE)
+            response = self._solver.solve(right, self.response_tolerance)
         else:
             near = self._near(point)
-            response = posterior.solve(curvature, right, RESPONSE_TOLERANCE, near)
+            response = posterior.solve(curvature, right, self.response_tolerance, near)
         # (SᵀHS + Q) r = −SᵀHPh gives Q r without another product.
         prior_response = right - posterior.sums(curvature * response[posterior.nodes])
         return Direction(tree, smoothed, response, prior_response)

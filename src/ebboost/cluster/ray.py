@@ -39,7 +39,9 @@ class Ray(Engine):
         if not ray.is_initialized():
             raise RuntimeError("Ray is not connected: call ray.init() first.")
         if task.prepared.nodes.is_dask or task.prepared.edges.is_dask:
-            raise TypeError("Ray does not read Dask dataframes: write them to Parquet, prepare that.")
+            raise TypeError(
+                "Ray does not read Dask dataframes: write them to Parquet, prepare that."
+            )
         available = ray.cluster_resources().get("CPU", 0.0)
         shares = shares_of(task.prepared, self.n_workers)
         if len(shares) * self.n_threads > available:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost._common import Array, IntArray
+from ebboost._common import IntArray
 from ebboost.cluster.communicator import Communicator
 from ebboost.cluster.graph import Halo, ShardGraph
 from ebboost.data.neighbors import Places
