@@ -108,6 +108,7 @@ class Objective:
     ) -> None:
         self.loss = loss
         self.labels = labels.relative()
+        self._total_weight = self.labels.total_weight
         self.operator = operator
         self.n_rows = n_rows
         self.validation = validation
@@ -172,7 +173,7 @@ class Objective:
             result = float(total(self.labels.weight * values))
             if point.z is not None:
                 result += 0.5 * float(total(point.z * point.prior_z))
-            return result / self.labels.total_weight
+            return result / self._total_weight
 
         return point.cached("value", compute)
 

@@ -24,7 +24,7 @@ class Labels:
         """Number of labels."""
         return int(self.rows.size)
 
-    @cached_property
+    @property
     def total_weight(self) -> float:
         """The sum of the weights."""
         return float(total(self.weight))
