@@ -125,7 +125,7 @@ class Objective:
             self._energy = FieldEnergy(posterior, loss, self.labels)
             if start_mode is None:
                 fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
-                start_mode = self._energy.mode(fixed, self.response_tolerance**2)
+                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
             self.start_mode = start_mode
         self._row_sums: Array | None = None
         start = self.start()

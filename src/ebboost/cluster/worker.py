@@ -25,6 +25,7 @@ from ebboost.cluster.tables import Prepared, Shard, Share, load
 from ebboost.data import checks
 from ebboost.data.features import FeatureMap
 from ebboost.data.labels import Folds, Labels, vars_of
+from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.defaults import Member
@@ -32,6 +33,7 @@ from ebboost.field import FieldEnergy, LatentField, Posterior
 from ebboost.files.archive import parse_json, read_zip, write_zip
 from ebboost.files.codec import Decoder, Encoder
 from ebboost.fit import Data, Parts, draw_folds, portfolio, resolve
+from ebboost.graph import Graph
 from ebboost.learners import Ensemble, XGBoost
 from ebboost.linalg import LARGEST_FACTOR
 from ebboost.losses import Loss, regression_loss
@@ -39,7 +41,7 @@ from ebboost.model import Model
 from ebboost.output import Output
 from ebboost.smoothing import Identity, Operator
 from ebboost.strengths import N_FOLDS, estimate_strengths
-from ebboost.sums import everywhere
+from ebboost.sums import added_by, everywhere
 from ebboost.threads import threads
 
 #: Labels that every worker knows, and held-out ones that members are weighed by without rows: of
@@ -342,18 +344,29 @@ def _strengths(
 ) -> tuple[LatentField | None, Loss]:
     """Estimate the open parameters of the loss and the field at held-out labels."""
     workers, loss = shard.graph.halo.workers, known.output.loss
+    held_of_all = [
+        workers.join(one) for one in (known.held.target, known.held.weight, first.without_field)
+    ]
     if not known.output.is_classifier:
-        loss = regression_loss(task.estimator.loss)
-        held = known.held
-        held_of_all = [workers.join(one) for one in (held.target, held.weight, first.without_field)]
-        loss = loss.prepared(*held_of_all)
+        loss = regression_loss(task.estimator.loss).prepared(*held_of_all)
     if isinstance(task.estimator.labels, LatentField) or task.estimator.labels == "none":
         return None, loss
-    fold = np.random.default_rng(task.seed).permutation(known.n_held) % N_FOLDS
-    own = fold[known.held_before[workers.rank] :][: known.held.size]
     scores = first.without_field
-    found = estimate_strengths(shard.places, known.held, scores, loss, task.seed, own)
-    return found.field, found.loss
+    if shard.n_nodes > LARGEST_FACTOR:
+        fold = np.random.default_rng(task.seed).permutation(known.n_held) % N_FOLDS
+        own = fold[known.held_before[workers.rank] :][: known.held.size]
+        found = estimate_strengths(shard.places, known.held, scores, loss, task.seed, own)
+        return found.field, found.loss
+    # Hundreds of small systems: one worker is faster than messages between all.
+    parts = workers.gather((shard.adjacency, shard.start + known.held.rows, scores))
+    if workers.rank > 0:
+        return workers.gather(None)[0]
+    adjacency, rows, every_scores = zip(*parts, strict=True)
+    labels = Labels(np.concatenate(rows), *held_of_all[:2])
+    places = Places.of_rows(Graph(sparse.vstack(adjacency, format="csr")))
+    with added_by(np.asarray):
+        found = estimate_strengths(places, labels, np.concatenate(every_scores), loss, task.seed)
+    return workers.gather((found.field, found.loss))[0]
 
 
 def report(
