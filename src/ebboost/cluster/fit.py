@@ -13,7 +13,7 @@ from ebboost.callbacks import Limit
 from ebboost.cluster.engines import as_engine
 from ebboost.cluster.tables import Prepared, check_column
 from ebboost.cluster.worker import Report, Task, fit_shard, predict_shard
-from ebboost.data.labels import Folds, Labels
+from ebboost.data.labels import Folds, Labels, vars_of
 from ebboost.data.neighbors import Places
 from ebboost.fit import Data, FoldModel, Run, assemble, combine
 from ebboost.fit import fit as core_fit
@@ -223,7 +223,7 @@ def _check(
 
 def _joined(reports: Sequence[Report]) -> tuple[Labels, NDArray[np.bool_], Array | None]:
     """The labels of all workers, which are held out, and the offset of these."""
-    parts = zip(*([one.labels.rows, one.labels.target, one.labels.weight] for one in reports))
+    parts = zip(*(vars_of(one.labels) for one in reports), strict=True)
     labels = Labels(*(np.concatenate(part) for part in parts))
     offsets = [one.held_offset for one in reports if one.held_offset is not None]
     is_held = np.concatenate([one.is_held for one in reports])

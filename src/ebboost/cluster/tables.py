@@ -289,12 +289,13 @@ def load(
 
 def agree(workers: Communicator, readers: Sequence[TableReader]) -> TableReader:
     """Return a reader with the categories of all parts of all workers."""
-    found = sum(workers.gather([(one.names, one.categories, one.dates) for one in readers]), [])
+    own = [(one.names, one.categories, one.dates) for one in readers]
+    found = [one for of_worker in workers.gather(own) for one in of_worker]
     names, _, dates = found[0]
     categories: dict[int, list[Any]] = {}
-    for _, own, own_dates in found:
-        dates = own_dates if own_dates else dates
-        for column, values in own.items():
+    for _, levels, own_dates in found:
+        dates = own_dates or dates
+        for column, values in levels.items():
             categories.setdefault(column, []).extend(values)
     for column, values in categories.items():
         if len({isinstance(value, str) for value in values}) > 1:
@@ -369,7 +370,8 @@ def divided(adjacency: sparse.csr_array, ends: IntArray, workers: Communicator) 
     wanted = [halo[rank == one] - ends[one] for one in range(workers.size)]
     n_own = int(last - first)
     local = np.where(is_own, column - first, n_own + np.searchsorted(halo, column))
-    parts = (adjacency.data, local.astype(np.int32), adjacency.indptr.astype(np.int32))
+    data = adjacency.data.copy()  # sorted in place below
+    parts = (data, local.astype(np.int32), adjacency.indptr.astype(np.int32))
     weights = sparse.csr_array(parts, shape=(n_own, n_own + halo.size))
     weights.sort_indices()
     return ShardGraph(weights, Halo.connect(wanted, workers))
