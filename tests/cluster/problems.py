@@ -57,8 +57,8 @@ def fast(kind: Any = eb.EBBSRegressor, **changes: Any) -> Any:
 def dask_client(n_workers: int):
     from distributed import Client
 
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    options |= {"silence_logs": logging.CRITICAL, "local_directory": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    options |= {"silence_logs": logging.CRITICAL}
     with Client(n_workers=n_workers, **options) as client:
         yield client
 

@@ -1,5 +1,9 @@
 """One process, two or three workers of Dask, actors of Ray and a fit on one machine agree."""
 
+import os
+import signal
+from threading import Timer
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -110,6 +114,15 @@ def test_a_worker_without_labels_takes_part(client, small, tmp_path):
         assert distance(divided.predict(), alone.predict()) < 1e-6
 
 
+class Killing(cluster.Ray):
+    """Kills its last actor in training."""
+
+    def _wait(self, ray, references, names):
+        process = int(names[-1].rsplit(" ", 1)[1])
+        Timer(1.5, os.kill, (process, signal.SIGKILL)).start()
+        super()._wait(ray, references, names)
+
+
 def test_actors_of_ray_agree_with_one_process(large, tmp_path):
     ray = pytest.importorskip("ray")
     prepared = large.write(tmp_path)
@@ -120,6 +133,9 @@ def test_actors_of_ray_agree_with_one_process(large, tmp_path):
     try:
         divided = cluster.fit(fast(**settings), prepared, target="y", engine=cluster.Ray(2))
         assert distance(divided.predict(), alone) < 1e-6
+        with pytest.raises(RuntimeError, match=r"Lost the worker .*, process \d+: its process"):
+            many = {**settings, "n_estimators": 2000}
+            cluster.fit(fast(**many), prepared, target="y", engine=Killing(2))
         with pytest.raises(ValueError, match="Ray has 3 processors, too few for 3 workers with 2"):
             cluster.fit(fast(), prepared, target="y", engine=cluster.Ray(3, 2))
     finally:

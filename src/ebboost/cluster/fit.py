@@ -139,9 +139,17 @@ def predict(
 
     Examples
     --------
-    ::
-
-        >> paths = eb.cluster.predict(model, prepared, target="y", folder="predictions", engine=client)
+    >>> import ebboost as eb, ebboost.cluster, numpy as np, os, tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> X = np.arange(90.0)[:, None]
+    >>> graph = eb.Graph.from_edges(range(89), range(1, 90))
+    >>> model = eb.EBBSRegressor.from_preset("fast", learner="xgboost").fit(X, X[:, 0], graph=graph)
+    >>> folder = tempfile.mkdtemp()
+    >>> paths = [os.path.join(folder, name) for name in ("nodes.parquet", "edges.parquet")]
+    >>> pq.write_table(pa.table({"0": X[:, 0]}), paths[0])  # the column's name at fit
+    >>> pq.write_table(pa.table({"source": np.arange(89), "target": np.arange(1, 90)}), paths[1])
+    >>> ebboost.cluster.predict(model, ebboost.cluster.prepare(*paths)).shape
+    (90,)
     """
     model = estimator.model_
     for one in model.components:
