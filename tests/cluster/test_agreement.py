@@ -55,15 +55,16 @@ def test_classes_with_text_ids_categories_and_weights(client, small, tmp_path):
     problem = type(small)(frame, small.edges.apply(lambda one: names[one]), small.graph)
     prepared = problem.write(tmp_path, 3, id="id")
     options = {"target": "y", "sample_weight": "w"}
+    settings = {"n_estimators": 30, "labels": eb.LatentField(1.0, 0.1)}
     models = [
-        cluster.fit(fast(eb.EBBSClassifier, n_estimators=30), prepared, **options, engine=engine)
+        cluster.fit(fast(eb.EBBSClassifier, **settings), prepared, **options, engine=engine)
         for engine in (None, client)
     ]
     one, other = (each.predict_proba() for each in models)
     np.testing.assert_allclose(other, one, atol=1e-6)
     assert models[0].classes_.tolist() == ["cheap", "dear", "fair"]
     assert models[0].graph_.node_ids.tolist() == names.tolist()
-    whole = fast(eb.EBBSClassifier, n_estimators=30)
+    whole = fast(eb.EBBSClassifier, **settings)
     graph = eb.Graph.from_dataframe(problem.edges, nodes=names)
     whole.fit(problem.X, frame["y"], frame["w"], graph=graph)
     assert models[0].rounds_ == whole.rounds_
@@ -79,7 +80,7 @@ def test_counts_with_exposure_and_weighted_edges(client, small, tmp_path):
     edges = pd.concat([small.edges.assign(s=weight), small.edges[:50].assign(s=0.5)])
     problem = type(small)(frame, edges, small.graph)
     prepared = problem.write(tmp_path, 3, weight="s")
-    settings = {"loss": "poisson", "n_estimators": 30}
+    settings = {"loss": "poisson", "n_estimators": 30, "labels": eb.LatentField(1.0, 0.1)}
     options = {"target": "y", "exposure": "t"}
     alone, divided = (
         cluster.fit(fast(**settings), prepared, **options, engine=engine)
@@ -89,7 +90,8 @@ def test_counts_with_exposure_and_weighted_edges(client, small, tmp_path):
     graph = eb.Graph.from_edges(edges["source"], edges["target"], edges["s"], len(frame))
     assert abs(alone.graph_.adjacency - graph.adjacency).max() < 1e-15
     whole = fast(**settings).fit(problem.X, frame["y"], graph=graph, exposure=exposure)
-    np.testing.assert_allclose(alone.predict(), whole.predict(), rtol=0.05)
+    # Where curvatures change, one machine solves to 1e-3, with another preconditioner.
+    assert distance(alone.predict(), whole.predict()) < 0.01
 
 
 def test_a_dask_dataframe_is_read_where_its_partitions_are(client, small, tmp_path):

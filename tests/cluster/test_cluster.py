@@ -70,7 +70,9 @@ def test_probabilities_are_written_by_id(small, tmp_path):
     (path,) = cluster.predict(fitted, prepared, target="y", folder=folder)
     written = pd.read_parquet(path)
     assert written["id"].tolist() == frame["id"].tolist()
-    np.testing.assert_allclose(written["probability(high)"], fitted.predict_proba()[:, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        written["probability(high)"], fitted.predict_proba()[:, 0], atol=1e-6
+    )
     assert (written["prediction"] == fitted.predict()).all()
 
 
@@ -83,7 +85,11 @@ def test_probabilities_are_written_by_id(small, tmp_path):
         ({"max_seconds": 9.0}, {}, "max_seconds=9.0 is not supported"),
         ({"spectral_features": eb.SpectralFeatures(4)}, {}, "spectral_features=.* not supported"),
         ({"feature_smoothing": eb.Laplacian()}, {}, "feature_smoothing=.* is not supported"),
-        ({"smoothing": eb.Laplacian(normalized=False)}, {}, "use eb.Laplacian with normalized=True"),
+        (
+            {"smoothing": eb.Laplacian(normalized=False)},
+            {},
+            "use eb.Laplacian with normalized=True",
+        ),
         ({}, {"target": "price"}, "target='price' is not a column of nodes, which has 'a', 'b'"),
         ({}, {"features": ["a", "z"]}, "features='z' is not a column of nodes"),
         ({}, {"features": ["y"]}, "features must not contain 'y'"),
