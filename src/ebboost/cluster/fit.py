@@ -5,22 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost._common import Array, seed_of
+from ebboost._common import seed_of
 from ebboost.callbacks import Limit
 from ebboost.cluster.engines import as_engine
 from ebboost.cluster.tables import Prepared, check_column
 from ebboost.cluster.worker import Report, Task, fit_shard, predict_shard
 from ebboost.data.labels import Folds, Labels, vars_of
 from ebboost.data.neighbors import Places
-from ebboost.fit import Data, FoldModel, Run, assemble, combine
+from ebboost.fit import Data, FoldModel, Run, assemble
 from ebboost.fit import fit as core_fit
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array
 from ebboost.learners import XGBoost
-from ebboost.model import Component, Model, Unseen
+from ebboost.model import Model, Unseen
 from ebboost.smoothing import Laplacian
 
 
@@ -99,8 +98,8 @@ def fit(
         gathers=gather,
         models=models,
     )
-    reports = as_engine(engine).run(fit_shard, task)
-    estimator._model = _with_rows(task, reports) if gather else _without_rows(task, reports)
+    model = assembled(task, as_engine(engine).run(fit_shard, task))
+    estimator._model = model if gather else without_rows(model)
     return estimator
 
 
@@ -166,7 +165,7 @@ def predict(
     for name in model.reader.names:
         check_column("a feature of the fit,", name, prepared.nodes)
     columns = (model.reader.names, target, sample_weight, offset, exposure)
-    task = Task(prepared, *columns, model=_outline(model), folder=folder)
+    task = Task(prepared, *columns, model=without_rows(model), folder=folder)
     results = as_engine(engine).run(predict_shard, task)
     return results if folder is not None else np.concatenate(results)
 
@@ -192,25 +191,18 @@ def _check(
     if isinstance(learner, XGBoost):
         learner.check("cpu")
     only = {
-        "n_folds": (1, "pass 1, as the preset 'fast' does"),
-        "device": ("cpu", "pass 'cpu'"),
-        "max_seconds": (None, "leave it out"),
-        "class_weight": (None, "pass sample_weight= to cluster.fit"),
+        "n_folds": ((1,), "pass 1, as the preset 'fast' does"),
+        "device": (("cpu",), "pass 'cpu'"),
+        "max_seconds": ((None,), "leave it out"),
+        "class_weight": ((None,), "pass sample_weight= to cluster.fit"),
+        "feature_smoothing": ((None, "auto"), "leave it out"),
+        "spectral_features": ((None, "auto"), "leave it out"),
+        "smoothing": ((None, "auto"), "use eb.Laplacian with normalized=True"),
     }
     for name, (allowed, remedy) in only.items():
-        value = getattr(estimator, name, allowed)
-        if value != allowed:
+        value = getattr(estimator, name, None)
+        if value not in allowed and not (name == "smoothing" and _is_supported(value)):
             raise ValueError(f"{name}={value!r} is not supported on a cluster: {remedy}.")
-    for name in ("feature_smoothing", "spectral_features"):
-        value = getattr(estimator, name)
-        if value is not None and not isinstance(value, str):
-            raise ValueError(f"{name}={value!r} is not supported on a cluster: leave it out.")
-    smoothing = estimator.smoothing
-    if smoothing != "auto" and not _is_supported(smoothing):
-        raise ValueError(
-            f"smoothing={smoothing!r} is not supported on a cluster: use eb.Laplacian with "
-            "normalized=True."
-        )
     taken = [prepared.id] if prepared.id else []
     for argument, name in named.items():
         if name is not None:
@@ -229,121 +221,61 @@ def _check(
     return tuple(features)
 
 
-def _joined(reports: Sequence[Report]) -> tuple[Labels, NDArray[np.bool_], Array | None]:
-    """The labels of all workers, which are held out, and the offset of these."""
-    parts = zip(*(vars_of(one.labels) for one in reports), strict=True)
-    labels = Labels(*(np.concatenate(part) for part in parts))
-    offsets = [one.held_offset for one in reports if one.held_offset is not None]
-    is_held = np.concatenate([one.is_held for one in reports])
-    return labels, is_held, np.concatenate(offsets) if offsets else None
-
-
-def _with_rows(task: Task, reports: Sequence[Report]) -> Model:
-    """Return the model with all rows, weighed and assembled as on one machine."""
+def assembled(task: Task, reports: Sequence[Report]) -> Model:
+    """Return the model of the rows that workers have returned, weighed as on one machine."""
     first = reports[0]
-    labels, is_held, _ = _joined(reports)
+    table = first.reader.table(np.concatenate([one.table.values for one in reports]))
+    before = np.cumsum([0, *(one.table.n_rows for one in reports)])[:-1]
+    parts = zip(*(vars_of(one.labels) for one in reports), strict=True)
+    rows, target, weight = (np.concatenate(part) for part in parts)
+    labels = Labels(rows + np.repeat(before, [one.labels.size for one in reports]), target, weight)
+    is_held = np.concatenate([one.is_held for one in reports])
+    trained = np.flatnonzero(~is_held | is_held.all())
     offsets = [one.offset for one in reports if one.offset is not None]
     ids = [one.ids for one in reports if one.ids is not None]
-    table = first.reader.table(np.concatenate([one.table.values for one in reports]))
-    adjacency = sparse.vstack([one.adjacency for one in reports], format="csr")
-    graph = Graph(
-        sparse.csr_array(adjacency),
-        as_id_array(np.concatenate(ids).tolist(), "ids") if ids else None,
-    )
-    folds = Folds(labels, (np.flatnonzero(~is_held),), (np.flatnonzero(is_held),))
+    edges = [one.adjacency for one in reports if one.adjacency is not None]
+    adjacency = sparse.vstack(edges) if edges else sparse.coo_array((table.n_rows, table.n_rows))
+    names = as_id_array(np.concatenate(ids).tolist(), "ids") if ids else None
     data = Data(
         settings=task.estimator,
         reader=first.reader,
         table=table,
         feature_names=np.array(first.reader.names, dtype=object),
         output=first.output,
-        folds=folds,
+        folds=Folds(labels, (trained,), (np.flatnonzero(is_held),)),
         seed=task.seed,
-        places=Places.of_rows(graph),
+        places=Places.of_rows(Graph(sparse.csr_array(adjacency), names)),
         offset=np.concatenate(offsets) if offsets else None,
     )
     runs = []
     for number, one in enumerate(first.trained):
-        model = FoldModel(
-            ensemble=one.ensemble,
-            init_score=one.init_score,
-            scores=_over_workers(reports, number, "scores"),
-            held_out=_over_workers(reports, number, "held_out"),
-            evaluation=one.held_out[:0],
-            without_field=_over_workers(reports, number, "without_field"),
-            n_rounds=one.n_rounds,
-            reason=one.reason,
-            losses=one.losses,
+        of_rows = [
+            np.concatenate([getattr(part.trained[number], name) for part in reports])
+            for name in ("scores", "held_out", "without_field")
+        ]
+        scores, held_out, without = of_rows
+        ends = (one.n_rounds, one.reason, one.losses)
+        fold = FoldModel(
+            one.ensemble, one.init_score, scores, held_out, held_out[:0], without, *ends
         )
-        rows = np.arange(table.n_rows)
-        runs.append(Run(one.parts, one.columns, rows, (model,), one.seconds))
+        runs.append(Run(one.parts, one.columns, np.arange(table.n_rows), (fold,), one.seconds))
         key = repr(one.parts.features)
         data.shared.update({("columns", key): one.columns, ("features", key): one.features})
     return assemble(data, runs, Limit())
 
 
-def _without_rows(task: Task, reports: Sequence[Report]) -> Model:
-    """Return the model without rows, its members weighed at held-out labels."""
-    first = reports[0]
-    labels, _, offset = _joined(reports)
-    loss, trained = first.output.loss, first.trained
-    raw = np.array([_over_workers(reports, k, "held_out") for k in range(len(trained))])
-    weights, intercept = np.ones(len(raw)) / len(raw), np.zeros(labels.target.shape[1])
-    if labels.size and len(raw) > 1:
-        weights, intercept = combine(raw, labels, loss, offset)
-    if not weights.any():
-        weights[0] = 1e-12  # predictions are the intercept
-    none = labels.subset(slice(0))  # type: ignore[arg-type]
-    selection = []
-    for one, own, weight in zip(trained, raw, weights, strict=True):
-        runs = {"weight": float(weight), "rounds": float(one.n_rounds), "seconds": one.seconds}
-        mean = labels.mean(0.5 * loss.deviance(own, labels.target)) if labels.size else np.nan
-        selection.append({"member": one.parts.member.name, "loss": mean, **runs})
-    return Model(
-        estimator=type(task.estimator).__name__,
-        parameters=task.estimator.get_params(deep=False),
-        output=first.output,
-        reader=first.reader,
-        feature_names=np.array(first.reader.names, dtype=object),
-        labels=none,
-        components=tuple(
-            Component(
-                member=one.parts.member,
-                weight=float(weight),
-                features=one.features,
-                columns=one.columns.names,
-                origin=one.columns.origin,
-                ensemble=one.ensemble,
-                init_score=one.init_score,
-                scores=raw[0][:0],
-                smoothing=one.parts.smoothing,
-                field=one.parts.field,
-                loss=None,
-                rounds=(one.n_rounds,),
-            )
-            for one, weight in zip(trained, weights, strict=True)
-            if weight > 0.0
-        ),
-        intercept=intercept,
-        unseen=Unseen(none.rows, none.target, none.weight, raw[0][:0]),
-        selection=tuple(selection),
-        gain=None,
-        history=trained[0].losses,
-        stop_reason=trained[-1].reason,
+def without_rows(model: Model) -> Model:
+    """Return what a model knows without its rows, which workers can predict with."""
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros((0, model.n_outputs))
+    labels = Labels(none, empty, np.zeros(0))
+    absent: Any = dict.fromkeys(("table", "coordinates", "spread", "row_labels", "geometry"))
+    return replace(
+        model,
+        components=tuple(replace(one, scores=empty) for one in model.components),
+        labels=labels,
+        unseen=Unseen(none, empty, labels.weight, empty),
         places=Places.of_rows(Graph(sparse.csr_array((0, 0)))),
-        offset=None if task.offset is None and task.exposure is None else np.zeros((0, 1)),
-        raw=raw[0][:0],
+        offset=None if model.offset is None else np.zeros((0, 1)),
+        raw=empty,
+        **absent,
     )
-
-
-def _over_workers(reports: Sequence[Report], number: int, name: str) -> Array:
-    """Predictions or scores of one of the models, of the rows of all workers."""
-    return np.concatenate([getattr(one.trained[number], name) for one in reports])
-
-
-def _outline(model: Model) -> Model:
-    """Return a model without rows, to send to the workers."""
-    parts = (replace(one, scores=one.scores[:0]) for one in model.components)
-    none: Any = {"table": None, "places": None, "coordinates": None, "spread": None, "offset": None}
-    none |= {"geometry": None, "row_labels": None, "raw": model.raw[:0], "labels": None}
-    return replace(model, components=tuple(parts), unseen=None, **none)

@@ -251,12 +251,12 @@ def load(
     prepared: Prepared,
     share: Share,
     features: Sequence[str],
-    others: Sequence[str],
+    others: Sequence[str | None],
     reader: TableReader | None = None,
     categorical: Any = "auto",
 ) -> Shard:
     """Read a worker's rows and edges."""
-    others = [*dict.fromkeys([*others, *([prepared.id] if prepared.id else [])])]
+    others = [*dict.fromkeys(name for name in (*others, prepared.id) if name is not None)]
     known = reader is not None
     readers = [reader or TableReader(categorical) for _ in share.nodes]
     tables: list[Table] = []

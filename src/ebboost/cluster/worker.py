@@ -24,7 +24,7 @@ from ebboost.cluster.communicator import Communicator
 from ebboost.cluster.tables import Prepared, Shard, Share, load
 from ebboost.data import checks
 from ebboost.data.features import FeatureMap
-from ebboost.data.labels import Folds, Labels, vars_of
+from ebboost.data.labels import Folds, Labels
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
@@ -47,7 +47,7 @@ from ebboost.threads import threads
 #: Labels that every worker knows, and held-out ones that members are weighed by without rows: of
 #: more, every second, third, ... Initial scores, units and open parameters of the loss are theirs.
 MOST_LABELS = 5_000_000
-MOST_HELD = 1_000_000
+MOST_HELD = 200_000
 #: Tolerance of the field of predictions, and of its responses to trees where one machine would
 #: factorise: with 1e-3 there, models differed by half a standard deviation after 50 rounds.
 TOLERANCE = 1e-12
@@ -72,10 +72,9 @@ class Task:
     folder: str | None = None  # for predictions
 
     @property
-    def others(self) -> list[str]:
-        """Columns of nodes besides the features."""
-        names = (self.target, self.weight, self.offset, self.exposure)
-        return [name for name in names if name is not None]
+    def others(self) -> tuple[str | None, ...]:
+        """Columns of nodes besides the features: target, weight, offset, exposure."""
+        return self.target, self.weight, self.offset, self.exposure
 
 
 @dataclass(frozen=True)
@@ -134,19 +133,17 @@ class PreciseObjective(Objective):
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker returns of a fit: its rows, if they are gathered, or its held-out labels."""
+    """What a worker returns of a fit: its rows, or a sample of those with held-out labels."""
 
     reader: TableReader
     output: Output
     trained: tuple[Trained, ...]
-    labels: Labels  # rows of all workers
+    labels: Labels
     is_held: BoolArray
-    held_offset: Array | None
-    n_labels: int
     table: Table
     offset: Array | None
-    adjacency: sparse.csr_array | None
-    ids: NDArray[Any] | None
+    adjacency: sparse.csr_array | None = None
+    ids: NDArray[Any] | None = None
 
 
 def fit_shard(workers: Communicator, task: Task, share: Share) -> Report:
@@ -160,8 +157,13 @@ def fit_shard(workers: Communicator, task: Task, share: Share) -> Report:
         if not shard.graph.n_edges:
             raise ValueError("edges connect no two different nodes: fit without a graph.")
         known = read_labels(workers, task, shard)
-        facts = {"nodes": shard.n_nodes, "edges": shard.graph.n_edges, "labels": known.n_labels}
-        facts |= {"target": task.target, "seed": seed, "estimator": repr(settings)}
+        facts: dict[str, Any] = {"nodes": shard.n_nodes, "edges": shard.graph.n_edges}
+        facts |= {
+            "labels": known.n_labels,
+            "target": task.target,
+            "seed": seed,
+            "estimator": repr(settings),
+        }
         store = Store(workers, task.models, facts)
         has_trees = isinstance(settings.learner, str)  # parameters follow from the columns
         plain = copy(settings)
@@ -197,10 +199,7 @@ def read_labels(workers: Communicator, task: Task, shard: Shard) -> Known:
     """Return the labels: which are known, what they mean, and which are held out."""
     settings, n_rows = task.estimator, shard.table.n_rows
     classes = type(settings)._classes
-    y, weight, *offsets = (
-        None if name is None else shard.columns[name]
-        for name in (task.target, task.weight, task.offset, task.exposure)
-    )
+    y, weight, offset, exposure = (shard.columns.get(name or "") for name in task.others)
     name = type(settings).__name__
     rows, values, weight = checks.labelled_nodes(y, None, weight, n_rows, classes, name, True)
     before = np.cumsum([0, *workers.gather(rows.size)])
@@ -212,7 +211,7 @@ def read_labels(workers: Communicator, task: Task, shard: Shard) -> Known:
         found = [one for one in workers.gather(np.unique(values)) if one.size]
         output = Output.of_classes(np.concatenate(found), settings.loss)
     labels = Labels(rows, output.encode(values, f"target={task.target!r}"), weight)
-    offset = checks.offset_column(*offsets, n_rows, output.loss.log_link)
+    offset = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
     if offset is not None and labels.target.shape[1] > 1:
         raise ValueError("offset needs one score for each row: the target has more than 2 classes.")
     step = -(-n_labels // MOST_LABELS)
@@ -269,7 +268,7 @@ def train(
         trees = defaults.trees("xgboost", known.n_labels, known.output.is_classifier, width)
         parts = replace(parts, learner=trees)
     operator: Operator = Identity()
-    rows = np.sort(known.own.rows)  # others have no gradient
+    rows: Any = np.sort(known.own.rows)  # others have no gradient
     if parts.smoothing is not None:
         operator = shard.graph.operator(parts.smoothing)
         rows = np.arange(shard.table.n_rows)
@@ -315,9 +314,8 @@ def train(
     smoothed = grown["init_score"] + operator.apply(scores)
     smoothed = smoothed if known.offset is None else smoothed + known.offset
     raw = smoothed
-    if posterior is not None:
-        energy = FieldEnergy(posterior, parts.loss, known.trained.relative())
-        raw = smoothed + energy.mode(smoothed[known.trained.rows], TOLERANCE)
+    if parts.field is not None:
+        raw = smoothed + field_given(shard, parts.field, parts.loss, known.trained, smoothed)
     return Trained(
         parts=parts,
         features=features,
@@ -328,6 +326,15 @@ def train(
         seconds=time.perf_counter() - begin,
         **grown,
     )
+
+
+def field_given(
+    shard: Shard, field: LatentField, loss: Loss, labels: Labels, scores: Array
+) -> Array:
+    """Return the field of own nodes, given labels of all workers."""
+    posterior = Posterior(field.prior(shard.places.graph), labels.rows)
+    energy = FieldEnergy(posterior, loss, labels.relative())
+    return energy.mode(scores[labels.rows], TOLERANCE)
 
 
 def columns_of(features: FeatureMap, shard: Shard) -> Table:
@@ -373,30 +380,25 @@ def report(
     task: Task, shard: Shard, known: Known, output: Output, trained: Sequence[Trained]
 ) -> Report:
     """Return what the client makes a model of."""
-    labels, held = known.own, known.held
-    held_offset = None if known.offset is None else known.offset[held.rows]
-    labels = replace(labels, rows=labels.rows + shard.start)
     if task.gathers:
         ids = None if task.prepared.id is None else shard.columns[task.prepared.id]
         rows = (shard.table, known.offset, shard.adjacency, ids)
-        parts = (labels, known.is_held, held_offset, known.n_labels)
-        return Report(shard.reader, output, tuple(trained), *parts, *rows)
-    step = -(-known.n_held // MOST_HELD) or 1
-    thin = slice(None, None, step)
-    labels = Labels(*(one[known.is_held][thin] for one in vars_of(labels)))
-    trained = [
+        return Report(shard.reader, output, tuple(trained), known.own, known.is_held, *rows)
+    thin = slice(None, None, -(-known.n_held // MOST_HELD) or 1)
+    held = known.held.rows[thin]
+    labels = Labels(np.arange(held.size), known.held.target[thin], known.held.weight[thin])
+    models = tuple(
         replace(
             one,
+            scores=one.scores[held],
             held_out=one.held_out[thin],
             without_field=one.without_field[thin],
-            scores=one.scores[:0],
         )
         for one in trained
-    ]
-    offset = None if held_offset is None else held_offset[thin]
-    parts = (labels, np.ones(labels.size, dtype=bool), offset, known.n_labels)
-    rows = (shard.table.subset(slice(0)), None, None, None)
-    return Report(shard.reader, output, tuple(trained), *parts, *rows)
+    )
+    offset = None if known.offset is None else known.offset[held]
+    is_held = np.ones(held.size, dtype=bool)
+    return Report(shard.reader, output, models, labels, is_held, shard.table.subset(held), offset)
 
 
 def predict_shard(workers: Communicator, task: Task, share: Share) -> Any:
@@ -406,11 +408,8 @@ def predict_shard(workers: Communicator, task: Task, share: Share) -> Any:
     with threads(workers.n_threads):
         shard = load(workers, task.prepared, share, task.features, task.others, reader=model.reader)
         n_rows, output = shard.table.n_rows, model.output
-        y, weight, *offsets = (
-            None if name is None else shard.columns[name]
-            for name in (task.target, task.weight, task.offset, task.exposure)
-        )
-        offset = checks.offset_column(*offsets, n_rows, output.loss.log_link)
+        y, weight, offset, exposure = (shard.columns.get(name or "") for name in task.others)
+        offset = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
         labels = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, model.n_outputs)), np.zeros(0))
         if y is not None:
             classes = output.is_classifier
@@ -419,15 +418,13 @@ def predict_shard(workers: Communicator, task: Task, share: Share) -> Any:
         n_labels = int(everywhere(np.array(labels.size)))
         raw = []
         for one in model.components:
-            scores = one.ensemble.predict(columns_of(one.features, shard))
+            scores: Any = one.ensemble.predict(columns_of(one.features, shard))
             if one.smoothing is not None:
                 scores = shard.graph.operator(one.smoothing).apply(scores)
             scores = one.init_score + scores + (0.0 if offset is None else offset)
             if one.field is not None and n_labels:
-                known = one.labels_for(labels).relative()
-                posterior = Posterior(one.field.prior(shard.places.graph), labels.rows)
-                energy = FieldEnergy(posterior, one.loss or output.loss, known)
-                scores = scores + energy.mode(scores[labels.rows], TOLERANCE)
+                own, loss = one.labels_for(labels), one.loss or output.loss
+                scores = scores + field_given(shard, one.field, loss, own, scores)
             raw.append(one.to_raw(scores))
         total = model.weighted(raw, offset)
         predicted = output.apply_link(total) if output.is_classifier else output.decode(total)
