@@ -11,7 +11,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
@@ -28,21 +28,11 @@ AnyRows = NDArray[Any]
 
 
 class Communicator(ABC):
-    """The workers of a job; all of them call the same methods in the same order.
+    """The workers of a job; all of them call the same methods in the same order."""
 
-    Attributes
-    ----------
-    rank : int
-        The number of this worker, from 0.
-    size : int
-        How many workers there are.
-    n_threads : int
-        Threads that this worker may use.
-    """
-
-    rank = 0
-    size = 1
-    n_threads = 1
+    rank = 0  # the number of this worker
+    size = 1  # how many there are
+    n_threads = 1  # that this worker may use
 
     @abstractmethod
     def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
@@ -118,7 +108,9 @@ class Sockets(Communicator):
     def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
         """Send and receive arrays, all at the same time; see :meth:`Communicator.exchange`."""
         is_large = any(array.nbytes > BUFFERED for array in messages.values())
-        sending = self._sender.submit(self._send, messages) if is_large else self._send(messages)
+        sending = self._sender.submit(self._send, messages) if is_large else None
+        if sending is None:
+            self._send(messages)
         received = [self._receive(rank) for rank in senders]
         if sending is not None:
             sending.result()
@@ -191,12 +183,10 @@ def start_tracker(size: int, host: str) -> dict[str, Any]:
 
     tracker = RabitTracker(size, host, sortby="task")
     tracker.start()
-    Thread(target=_wait, args=(tracker,), daemon=True).start()  # until the last worker has left
+
+    def wait() -> None:
+        with suppress(Exception):  # that a worker was lost is noticed elsewhere
+            tracker.wait_for()
+
+    Thread(target=wait, daemon=True).start()
     return tracker.worker_args()
-
-
-def _wait(tracker: Any) -> None:
-    from contextlib import suppress
-
-    with suppress(Exception):  # that a worker was lost is noticed elsewhere
-        tracker.wait_for()

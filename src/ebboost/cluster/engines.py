@@ -22,10 +22,7 @@ class Engine(ABC):
     def run(self, function: Callable[..., Any], task: Task) -> list[Any]:
         """Return what ``function(communicator, task, share)`` returns in each worker, by rank.
 
-        Raises
-        ------
-        RuntimeError
-            If a worker was lost, with its name.
+        RuntimeError with the name of a worker that is lost.
         """
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from ebboost._common import seed_of
 from ebboost.callbacks import Limit
@@ -93,7 +95,7 @@ def fit(
         sample_weight,
         offset,
         exposure,
-        estimator=estimator,
+        estimator=clone(estimator),  # without an earlier model
         seed=seed_of(estimator.random_state),
         gathers=gather,
         models=models,
@@ -151,6 +153,8 @@ def predict(
     (90,)
     """
     model = estimator.model_
+    if folder is not None and any(Path(folder).glob("*.parquet")):
+        raise FileExistsError(f"folder={folder!r} has Parquet files already: pass another.")
     for one in model.components:
         unsupported = one.features.spectral or one.features.smoothing or one.features.rotation
         if unsupported is not None or not _is_supported(one.smoothing):

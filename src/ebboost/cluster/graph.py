@@ -88,11 +88,7 @@ class Square:
 class ShardGraph:
     """A worker's part of a graph, as fields, operators and columns need it.
 
-    Parameters
-    ----------
-    weights : csr_array of shape (n_own, n_own + n_halo)
-        Edges of own nodes.
-    halo : Halo
+    ``weights`` of shape (n_own, n_own + n_halo) are those of the edges of own nodes.
     """
 
     def __init__(self, weights: sparse.csr_array, halo: Halo) -> None:

@@ -22,16 +22,12 @@ class Ray(Engine):
         How many actors, up to one a part of the nodes.
     n_threads : int, default=1
         Processors that Ray reserves for each, and its threads.
-    options : dict, optional
-        Others of Ray's options of actors, such as ``{"memory": 8 * 2**30}``.
     """
 
-    def __init__(
-        self, n_workers: int, n_threads: int = 1, options: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, n_workers: int, n_threads: int = 1) -> None:
         check_number("n_workers", n_workers, integer=True, low=1)
         check_number("n_threads", n_threads, integer=True, low=1)
-        self.n_workers, self.n_threads, self.options = n_workers, n_threads, options or {}
+        self.n_workers, self.n_threads = n_workers, n_threads
 
     def run(self, function: Callable[..., Any], task: Task) -> list[Any]:
         """Run the function in all actors; see :meth:`Engine.run`."""
@@ -47,8 +43,7 @@ class Ray(Engine):
         if len(shares) * self.n_threads > available:
             wanted = f"{len(shares)} workers with {self.n_threads} processors each"
             raise ValueError(f"Ray has {available:g} processors, too few for {wanted}.")
-        options = {"num_cpus": self.n_threads, "max_restarts": 0, **self.options}
-        kind = ray.remote(**options)(Actor)
+        kind = ray.remote(num_cpus=self.n_threads, max_restarts=0)(Actor)
         actors = [kind.remote() for _ in shares]
         try:
             names = ray.get([one.name.remote() for one in actors])

@@ -81,17 +81,17 @@ def parts_of(table: Any, name: str) -> Parts:
     files = [path] if path.is_file() else sorted(path.glob("**/*.parquet"), key=_natural)
     if not files:
         raise FileNotFoundError(f"{name}: {path} has no file that ends in .parquet.")
-    parts, lengths, first = [], [], None
+    parts, sizes, columns = [], [], ()
     for file in files:
         with pq.ParquetFile(file) as opened:
             names, metadata = tuple(opened.schema_arrow.names), opened.metadata
-            first = first or names
-            if names != first:
+            columns = columns or names
+            if names != columns:
                 raise ValueError(f"{name}: {file} has other columns than {files[0]}: {names}.")
             for group in range(metadata.num_row_groups):
                 parts.append(ParquetPart(str(file), group))
-                lengths.append(metadata.row_group(group).num_rows)
-    return _not_empty(Parts(name, first or (), tuple(parts), tuple(lengths)))
+                sizes.append(metadata.row_group(group).num_rows)
+    return _not_empty(Parts(name, columns, tuple(parts), tuple(sizes)))
 
 
 def _natural(path: Path) -> list[Any]:
@@ -256,21 +256,21 @@ def load(
     categorical: Any = "auto",
 ) -> Shard:
     """Read a worker's rows and edges."""
-    others = [*dict.fromkeys(name for name in (*others, prepared.id) if name is not None)]
+    named = [*dict.fromkeys(name for name in (*others, prepared.id) if name is not None)]
     known = reader is not None
     readers = [reader or TableReader(categorical) for _ in share.nodes]
     tables: list[Table] = []
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in others}
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in named}
     row = share.start
     for one, part in zip(readers, share.nodes, strict=True):
-        frame = read(part, [*features, *others])
+        frame = read(part, [*features, *named])
         try:
             native = frame.select(features).to_native()
             tables.append(one.read(native) if known else one.fit(native))
         except (TypeError, ValueError) as error:
             error.add_note(f"Row 0 of this part of nodes is row {row} of all.")
             raise
-        for name in others:
+        for name in named:
             columns[name].append(np.asarray(frame[name].to_numpy()))
         row += len(frame)
     if reader is None:

@@ -142,8 +142,8 @@ class Report:
     is_held: BoolArray
     table: Table
     offset: Array | None
-    adjacency: sparse.csr_array | None = None
-    ids: NDArray[Any] | None = None
+    adjacency: sparse.csr_array | None
+    ids: NDArray[Any] | None
 
 
 def fit_shard(workers: Communicator, task: Task, share: Share) -> Report:
@@ -157,24 +157,20 @@ def fit_shard(workers: Communicator, task: Task, share: Share) -> Report:
         if not shard.graph.n_edges:
             raise ValueError("edges connect no two different nodes: fit without a graph.")
         known = read_labels(workers, task, shard)
-        facts: dict[str, Any] = {"nodes": shard.n_nodes, "edges": shard.graph.n_edges}
-        facts |= {
-            "labels": known.n_labels,
-            "target": task.target,
-            "seed": seed,
-            "estimator": repr(settings),
-        }
-        store = Store(workers, task.models, facts)
-        has_trees = isinstance(settings.learner, str)  # parameters follow from the columns
+        facts: dict[str, Any] = {"target": task.target, "seed": seed, "estimator": repr(settings)}
+        sizes = {"nodes": shard.n_nodes, "edges": shard.graph.n_edges, "labels": known.n_labels}
+        store = Store(workers, task.models, facts | sizes)
         plain = copy(settings)
-        plain.learner = XGBoost() if has_trees else settings.learner
+        if isinstance(plain.learner, str):  # parameters follow from the columns, not known yet
+            plain.learner = XGBoost()
+        parts_of_labels = (np.flatnonzero(~known.every_held), np.flatnonzero(known.every_held))
         data = Data(
             settings=plain,
             reader=shard.reader,
             table=shard.table,
             feature_names=None,
             output=known.output,
-            folds=folds_of(known),
+            folds=Folds(known.every, parts_of_labels[:1], parts_of_labels[1:]),
             seed=seed,
             places=shard.places,
             offset=known.every_offset,
@@ -206,7 +202,7 @@ def read_labels(workers: Communicator, task: Task, shard: Shard) -> Known:
     n_labels = int(before[-1])
     if not n_labels:
         raise ValueError(f"target={task.target!r} holds no known label of weight above 0.")
-    output = Output.of_numbers(settings.loss) if not classes else None
+    output = None if classes else Output.of_numbers(settings.loss)
     if output is None:
         found = [one for one in workers.gather(np.unique(values)) if one.size]
         output = Output.of_classes(np.concatenate(found), settings.loss)
@@ -232,12 +228,6 @@ def read_labels(workers: Communicator, task: Task, shard: Shard) -> Known:
     held_before = np.cumsum([0, *workers.gather(int(is_held.sum()))])
     parts = (every, every_offset, every_held, n_labels, held_before, output)
     return Known(labels, offset, is_held, *parts)
-
-
-def folds_of(known: Known) -> Folds:
-    """Return one model, for which labels are held out."""
-    parts = (np.flatnonzero(~known.every_held), np.flatnonzero(known.every_held))
-    return Folds(known.every, parts[:1], parts[1:])
 
 
 def settled(loss: Loss, known: Known) -> Loss:
@@ -351,9 +341,8 @@ def _strengths(
 ) -> tuple[LatentField | None, Loss]:
     """Estimate the open parameters of the loss and the field at held-out labels."""
     workers, loss = shard.graph.halo.workers, known.output.loss
-    held_of_all = [
-        workers.join(one) for one in (known.held.target, known.held.weight, first.without_field)
-    ]
+    held = known.held
+    held_of_all = [workers.join(one) for one in (held.target, held.weight, first.without_field)]
     if not known.output.is_classifier:
         loss = regression_loss(task.estimator.loss).prepared(*held_of_all)
     if isinstance(task.estimator.labels, LatentField) or task.estimator.labels == "none":
@@ -361,11 +350,11 @@ def _strengths(
     scores = first.without_field
     if shard.n_nodes > LARGEST_FACTOR:
         fold = np.random.default_rng(task.seed).permutation(known.n_held) % N_FOLDS
-        own = fold[known.held_before[workers.rank] :][: known.held.size]
-        found = estimate_strengths(shard.places, known.held, scores, loss, task.seed, own)
+        own = fold[known.held_before[workers.rank] :][: held.size]
+        found = estimate_strengths(shard.places, held, scores, loss, task.seed, own)
         return found.field, found.loss
     # Hundreds of small systems: one worker is faster than messages between all.
-    parts = workers.gather((shard.adjacency, shard.start + known.held.rows, scores))
+    parts = workers.gather((shard.adjacency, shard.start + held.rows, scores))
     if workers.rank > 0:
         return workers.gather(None)[0]
     adjacency, rows, every_scores = zip(*parts, strict=True)
@@ -387,18 +376,14 @@ def report(
     thin = slice(None, None, -(-known.n_held // MOST_HELD) or 1)
     held = known.held.rows[thin]
     labels = Labels(np.arange(held.size), known.held.target[thin], known.held.weight[thin])
-    models = tuple(
-        replace(
-            one,
-            scores=one.scores[held],
-            held_out=one.held_out[thin],
-            without_field=one.without_field[thin],
-        )
-        for one in trained
-    )
+    models = []
+    for one in trained:
+        unseen: Any = {"held_out": one.held_out[thin], "without_field": one.without_field[thin]}
+        models.append(replace(one, scores=one.scores[held], **unseen))
     offset = None if known.offset is None else known.offset[held]
     is_held = np.ones(held.size, dtype=bool)
-    return Report(shard.reader, output, models, labels, is_held, shard.table.subset(held), offset)
+    rows = (shard.table.subset(held), offset, None, None)
+    return Report(shard.reader, output, tuple(models), labels, is_held, *rows)
 
 
 def predict_shard(workers: Communicator, task: Task, share: Share) -> Any:
@@ -462,13 +447,7 @@ def write_predictions(
 class Store:
     """A folder with a file for each model that is finished, which a later fit takes from there.
 
-    Parameters
-    ----------
-    workers : Communicator
-        The first reads and writes.
-    folder : str or None
-    facts : dict
-        What fits have in common that may share models.
+    ``facts`` are what fits have in common that may share models.
     """
 
     def __init__(self, workers: Communicator, folder: str | None, facts: Mapping[str, Any]) -> None:
