@@ -47,7 +47,7 @@ def as_engine(engine: Any) -> Engine:
 
         return Dask(engine)
     raise TypeError(
-        "engine must be a distributed.Client, ebboost.cluster.Ray(n_workers), or None for this "
+        "engine must be a distributed.Client, eb.cluster.Ray(n_workers), or None for this "
         f"process, got {engine!r}."
     )
 

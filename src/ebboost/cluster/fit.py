@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def fit(
 
     Examples
     --------
-    >>> import ebboost as eb, ebboost.cluster, numpy as np, os, tempfile
+    >>> import ebboost as eb, numpy as np, os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> x = np.arange(300.0)
     >>> y = np.where(np.arange(300) % 3, np.sin(x / 20), np.nan)
@@ -79,15 +80,15 @@ def fit(
     >>> pq.write_table(pa.table({"x": x, "y": y}), paths[0], row_group_size=100)
     >>> ends = {"source": np.arange(299), "target": np.arange(1, 300)}
     >>> pq.write_table(pa.table(ends), paths[1])
-    >>> prepared = ebboost.cluster.prepare(*paths)
+    >>> prepared = eb.cluster.prepare(*paths)
     >>> model = eb.EBBSRegressor.from_preset("fast", learner="xgboost", random_state=0)
-    >>> model = ebboost.cluster.fit(model, prepared, target="y")  # engine=distributed.Client(...)
+    >>> model = eb.cluster.fit(model, prepared, target="y")  # engine=distributed.Client(...)
     >>> model.predict().shape
     (300,)
     """
     named = {"target": target, "sample_weight": sample_weight, "offset": offset}
     named["exposure"] = exposure
-    features = _check(estimator, prepared, named, features)
+    features = _check(estimator, prepared, named, features, models)
     task = Task(
         prepared,
         features,
@@ -140,16 +141,16 @@ def predict(
 
     Examples
     --------
-    >>> import ebboost as eb, ebboost.cluster, numpy as np, os, tempfile
+    >>> import ebboost as eb, numpy as np, os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> X = np.arange(90.0)[:, None]
     >>> graph = eb.Graph.from_edges(range(89), range(1, 90))
     >>> model = eb.EBBSRegressor.from_preset("fast", learner="xgboost").fit(X, X[:, 0], graph=graph)
     >>> folder = tempfile.mkdtemp()
     >>> paths = [os.path.join(folder, name) for name in ("nodes.parquet", "edges.parquet")]
-    >>> pq.write_table(pa.table({"0": X[:, 0]}), paths[0])  # the column's name at fit
+    >>> pq.write_table(pa.table({"x0": X[:, 0]}), paths[0])
     >>> pq.write_table(pa.table({"source": np.arange(89), "target": np.arange(1, 90)}), paths[1])
-    >>> ebboost.cluster.predict(model, ebboost.cluster.prepare(*paths)).shape
+    >>> eb.cluster.predict(model, eb.cluster.prepare(*paths)).shape
     (90,)
     """
     model = estimator.model_
@@ -167,7 +168,7 @@ def predict(
         if name is not None:
             check_column(argument, name, prepared.nodes)
     for name in model.reader.names:
-        check_column("a feature of the fit,", name, prepared.nodes)
+        check_column("the model needs", name, prepared.nodes)
     columns = (model.reader.names, target, sample_weight, offset, exposure)
     task = Task(prepared, *columns, model=without_rows(model), folder=folder)
     results = as_engine(engine).run(predict_shard, task)
@@ -179,7 +180,11 @@ def _is_supported(smoothing: Any) -> bool:
 
 
 def _check(
-    estimator: Any, prepared: Prepared, named: dict[str, Any], features: Sequence[str] | None
+    estimator: Any,
+    prepared: Prepared,
+    named: dict[str, Any],
+    features: Sequence[str] | None,
+    models: str | None,
 ) -> tuple[str, ...]:
     """Raise an error for what a cluster does not support; return the features."""
     if getattr(type(estimator), "_fit", None) is not core_fit:
@@ -207,6 +212,10 @@ def _check(
         value = getattr(estimator, name, None)
         if value not in allowed and not (name == "smoothing" and _is_supported(value)):
             raise ValueError(f"{name}={value!r} is not supported on a cluster: {remedy}.")
+    if models is not None and not isinstance(estimator.random_state, Integral):
+        raise ValueError(
+            "models= needs random_state to be an integer: later fits must be the same."
+        )
     taken = [prepared.id] if prepared.id else []
     for argument, name in named.items():
         if name is not None:

@@ -31,7 +31,7 @@ class Ray(Engine):
 
     def run(self, function: Callable[..., Any], task: Task) -> list[Any]:
         """Run the function in all actors; see :meth:`Engine.run`."""
-        ray = import_library("ray", "engine=ebboost.cluster.Ray(...)", "ray")
+        ray = import_library("ray", "engine=eb.cluster.Ray(...)", "ray")
         if not ray.is_initialized():
             raise RuntimeError("Ray is not connected: call ray.init() first.")
         if task.prepared.nodes.is_dask or task.prepared.edges.is_dask:

@@ -158,14 +158,14 @@ def prepare(
 
     Examples
     --------
-    >>> import ebboost.cluster, os, tempfile
+    >>> import ebboost as eb, os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> folder = tempfile.mkdtemp()
     >>> path = os.path.join(folder, "nodes.parquet")
     >>> pq.write_table(pa.table({"name": ["a", "b"], "x": [1.0, 2.0]}), path)
     >>> other = os.path.join(folder, "edges.parquet")
     >>> pq.write_table(pa.table({"source": ["a"], "target": ["b"]}), other)
-    >>> ebboost.cluster.prepare(path, other, id="name")
+    >>> eb.cluster.prepare(path, other, id="name")
     Prepared(2 nodes, 1 edges, 1 and 1 parts)
     """
     tables = (parts_of(nodes, "nodes"), parts_of(edges, "edges"))
