@@ -119,10 +119,14 @@ def test_a_worker_without_labels_takes_part(client, small, tmp_path):
 class Killing(cluster.Ray):
     """Kills its last actor in training."""
 
-    def _wait(self, ray, references, names):
-        process = int(names[-1].rsplit(" ", 1)[1])
-        Timer(1.5, os.kill, (process, signal.SIGKILL)).start()
-        super()._wait(ray, references, names)
+    timer = None
+
+    def _look(self, ray, references, names):
+        if self.timer is None:
+            process = int(names[-1].rsplit(" ", 1)[1])
+            self.timer = Timer(1.5, os.kill, (process, signal.SIGKILL))
+            self.timer.start()
+        return super()._look(ray, references, names)
 
 
 def test_actors_of_ray_agree_with_one_process(large, tmp_path):

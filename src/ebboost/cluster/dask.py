@@ -7,11 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from ebboost.cluster.communicator import Membership, start_tracker
-from ebboost.cluster.engines import CONSEQUENCES, NOTICE_SECONDS, Engine, lost, without_parts
+from ebboost.cluster.engines import (
+    NOTICE_SECONDS,
+    POLL_SECONDS,
+    Engine,
+    Progress,
+    watch,
+    without_parts,
+)
 from ebboost.cluster.tables import Share, shares_of
 from ebboost.cluster.worker import Task
-
-POLL_SECONDS = 0.05
 
 
 class Dask(Engine):
@@ -55,37 +60,19 @@ class Dask(Engine):
                 arguments = (function, own, outline, *parts, member)
                 futures[worker] = client.submit(_call, *arguments, workers=[worker], **options)
             try:
-                self._wait(futures)
+                watch(len(futures), lambda: self._look(futures))
                 return client.gather(list(futures.values()))
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    self._settle(futures)
                 client.cancel(list(futures.values()))
                 raise
 
-    def _wait(self, futures: Mapping[str, Any]) -> None:
-        """Wait for all workers; raise if one fails or is lost, and say which and why."""
-        deadline = float("inf")
-        while any(future.status != "finished" for future in futures.values()):
-            missing = sorted(set(futures) - set(self.client.nthreads()))
-            if missing:
-                self._settle(futures)
-                raise lost(" and ".join(missing), "which uses the workers that are left")
-            errors = {
-                worker: future.exception()
-                for worker, future in futures.items()
-                if future.status == "error"
-            }
-            for worker, error in errors.items():
-                if type(error).__name__ not in CONSEQUENCES:
-                    self._settle(futures)
-                    error.add_note(f"This is from the worker {worker}.")
-                    raise error
-            # Others fail for want of one that does: wait for the cause.
-            if errors:
-                deadline = min(deadline, time.monotonic() + NOTICE_SECONDS)
-                if len(errors) == len(futures) or time.monotonic() > deadline:
-                    worker, error = next(iter(errors.items()))
-                    raise RuntimeError(f"The worker {worker} lost the others: {error}") from error
-            time.sleep(POLL_SECONDS)
+    def _look(self, futures: Mapping[str, Any]) -> Progress:
+        status = {worker: future.status for worker, future in futures.items()}
+        errors = {one: futures[one].exception() for one in futures if status[one] == "error"}
+        is_done = set(status.values()) == {"finished"}
+        return Progress(is_done, errors, sorted(set(futures) - set(self.client.nthreads())))
 
     def _settle(self, futures: Mapping[str, Any]) -> None:
         """Wait until the other workers have noticed, so that they are free for another job."""

@@ -1,9 +1,12 @@
 """Where workers run: in this process, on a Dask cluster or on a Ray cluster."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ebboost.cluster.communicator import Alone
 from ebboost.cluster.tables import shares_of
@@ -13,6 +16,7 @@ from ebboost.threads import max_threads
 #: What workers raise that wait for one that has failed.
 CONSEQUENCES = ("XGBoostError", "ConnectionError", "ConnectionResetError", "BrokenPipeError")
 NOTICE_SECONDS = 10.0  # for other workers to notice that one has failed
+POLL_SECONDS = 0.05
 
 
 class Engine(ABC):
@@ -59,10 +63,32 @@ def without_parts(task: Task) -> Task:
     return replace(task, prepared=replace(prepared, nodes=nodes, edges=edges))
 
 
-def lost(worker: str, others: str) -> RuntimeError:
-    """Return the error for a worker whose process has ended."""
-    return RuntimeError(
-        f"Lost the worker {worker}: its process ended, was killed (out of memory?) or cannot be "
-        f"reached. Call fit again, {others}; with models=folder it takes the models that were "
-        "finished from there."
-    )
+@dataclass
+class Progress:
+    """How far workers are: whether all have finished, errors of some, and which are lost."""
+
+    is_done: bool
+    errors: Mapping[str, Exception]
+    lost: Sequence[str] = ()
+
+
+def watch(n_workers: int, look: Callable[[], Progress]) -> None:
+    """Wait for all workers; raise if one fails or is lost, and say which and why."""
+    deadline = np.inf
+    while not (progress := look()).is_done:
+        if progress.lost:
+            raise RuntimeError(
+                f"Lost the worker {' and '.join(progress.lost)}: its process ended, was killed (out "
+                "of memory?) or cannot be reached. Call fit again, with fewer workers if need be; "
+                "with models=folder it takes the models that were finished from there."
+            )
+        for worker, error in progress.errors.items():
+            if type(getattr(error, "cause", error)).__name__ not in CONSEQUENCES:
+                error.add_note(f"This is from the worker {worker}.")
+                raise error
+        if progress.errors:  # others fail for want of one that does: wait for the cause
+            deadline = min(deadline, time.monotonic() + NOTICE_SECONDS)
+            if len(progress.errors) == n_workers or time.monotonic() > deadline:
+                worker, error = next(iter(progress.errors.items()))
+                raise RuntimeError(f"The worker {worker} lost the others: {error}") from error
+        time.sleep(POLL_SECONDS)

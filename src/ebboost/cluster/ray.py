@@ -1,13 +1,12 @@
 """Workers of a Ray cluster: actors that live as long as a job."""
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 from ebboost._common import check_number
 from ebboost.cluster.communicator import Membership, start_tracker
-from ebboost.cluster.engines import CONSEQUENCES, NOTICE_SECONDS, Engine, lost, without_parts
+from ebboost.cluster.engines import Engine, Progress, watch, without_parts
 from ebboost.cluster.tables import Share, shares_of
 from ebboost.cluster.worker import Task
 from ebboost.learners.base import import_library
@@ -56,35 +55,24 @@ class Ray(Engine):
                 )
                 for rank, (actor, share) in enumerate(zip(actors, shares, strict=True))
             ]  # fmt: skip
-            self._wait(ray, references, names)
+            watch(len(actors), lambda: self._look(ray, references, names))
             return ray.get(references)
         finally:
             for one in actors:
                 ray.kill(one)
 
-    def _wait(self, ray: Any, references: list[Any], names: list[str]) -> None:
-        """Wait for all actors; raise if one fails or is lost, and say which and why."""
-        waiting, failed = list(references), None
-        deadline = float("inf")
-        while waiting:
-            done, waiting = ray.wait(waiting, timeout=0.5)
-            for one in done:
-                name = names[references.index(one)]
-                try:
-                    ray.get(one)
-                except ray.exceptions.RayActorError as error:
-                    raise lost(name, "with fewer workers if need be") from error
-                except Exception as error:
-                    cause = getattr(error, "cause", error)
-                    if type(cause).__name__ not in CONSEQUENCES:
-                        error.add_note(f"This is from the worker {name}.")
-                        raise
-                    failed = failed or (name, error)
-                    deadline = min(deadline, time.monotonic() + NOTICE_SECONDS)
-            if time.monotonic() > deadline:
-                break
-        if failed is not None:
-            raise RuntimeError(f"The worker {failed[0]} lost the others: {failed[1]}")
+    def _look(self, ray: Any, references: list[Any], names: list[str]) -> Progress:
+        done, waiting = ray.wait(references, num_returns=len(references), timeout=0)
+        errors, lost = {}, []
+        for one in done:
+            name = names[references.index(one)]
+            try:
+                ray.get(one)
+            except ray.exceptions.RayActorError:
+                lost.append(name)
+            except Exception as error:
+                errors[name] = error
+        return Progress(not (waiting or errors or lost), errors, lost)
 
 
 class Actor:
