@@ -7,25 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ebboost.cluster.communicator import Membership, start_tracker
-from ebboost.cluster.engines import (
-    NOTICE_SECONDS,
-    POLL_SECONDS,
-    Engine,
-    Progress,
-    watch,
-    without_parts,
-)
+from ebboost.cluster.engines import NOTICE_SECONDS, Engine, Progress, watch, without_parts
 from ebboost.cluster.tables import Share, shares_of
 from ebboost.cluster.worker import Task
 
 
 class Dask(Engine):
-    """The workers of a Dask client: all that there are when a job begins, up to one a part.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    """
+    """The workers of a Dask client: all that there are when a job begins, up to one a part."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -82,7 +70,7 @@ class Dask(Engine):
             running = [one for one, future in futures.items() if future.status == "pending"]
             if not any(worker in alive for worker in running):
                 return
-            time.sleep(POLL_SECONDS)
+            time.sleep(0.05)
 
 
 def _host() -> str:

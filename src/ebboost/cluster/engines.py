@@ -65,11 +65,11 @@ def without_parts(task: Task) -> Task:
 
 @dataclass
 class Progress:
-    """How far workers are: whether all have finished, errors of some, and which are lost."""
+    """How far workers are."""
 
     is_done: bool
     errors: Mapping[str, Exception]
-    lost: Sequence[str] = ()
+    lost: Sequence[str]
 
 
 def watch(n_workers: int, look: Callable[[], Progress]) -> None:
@@ -78,8 +78,8 @@ def watch(n_workers: int, look: Callable[[], Progress]) -> None:
     while not (progress := look()).is_done:
         if progress.lost:
             raise RuntimeError(
-                f"Lost the worker {' and '.join(progress.lost)}: its process ended, was killed (out "
-                "of memory?) or cannot be reached. Call fit again, with fewer workers if need be; "
+                f"Lost the worker {' and '.join(progress.lost)}: it ended, was killed (out of "
+                "memory?) or cannot be reached. Call fit again, with fewer workers if need be: "
                 "with models=folder it takes the models that were finished from there."
             )
         for worker, error in progress.errors.items():

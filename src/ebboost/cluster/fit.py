@@ -89,18 +89,9 @@ def fit(
     named = {"target": target, "sample_weight": sample_weight, "offset": offset}
     named["exposure"] = exposure
     features = _check(estimator, prepared, named, features, models)
-    task = Task(
-        prepared,
-        features,
-        target,
-        sample_weight,
-        offset,
-        exposure,
-        estimator=clone(estimator),  # without an earlier model
-        seed=seed_of(estimator.random_state),
-        gathers=gather,
-        models=models,
-    )
+    columns = (features, target, sample_weight, offset, exposure)
+    plain, seed = clone(estimator), seed_of(estimator.random_state)  # without an earlier model
+    task = Task(prepared, *columns, plain, seed, gather, models)
     model = assembled(task, as_engine(engine).run(fit_shard, task))
     estimator._model = model if gather else without_rows(model)
     return estimator
@@ -180,11 +171,7 @@ def _is_supported(smoothing: Any) -> bool:
 
 
 def _check(
-    estimator: Any,
-    prepared: Prepared,
-    named: dict[str, Any],
-    features: Sequence[str] | None,
-    models: str | None,
+    estimator: Any, prepared: Prepared, named: dict[str, Any], features: Any, models: Any
 ) -> tuple[str, ...]:
     """Raise an error for what a cluster does not support; return the features."""
     if getattr(type(estimator), "_fit", None) is not core_fit:
@@ -262,15 +249,12 @@ def assembled(task: Task, reports: Sequence[Report]) -> Model:
     )
     runs = []
     for number, one in enumerate(first.trained):
-        of_rows = [
+        scores, held_out, without = (
             np.concatenate([getattr(part.trained[number], name) for part in reports])
             for name in ("scores", "held_out", "without_field")
-        ]
-        scores, held_out, without = of_rows
-        ends = (one.n_rounds, one.reason, one.losses)
-        fold = FoldModel(
-            one.ensemble, one.init_score, scores, held_out, held_out[:0], without, *ends
         )
+        rest = (held_out[:0], without, one.n_rounds, one.reason, one.losses)
+        fold = FoldModel(one.ensemble, one.init_score, scores, held_out, *rest)
         runs.append(Run(one.parts, one.columns, np.arange(table.n_rows), (fold,), one.seconds))
         key = repr(one.parts.features)
         data.shared.update({("columns", key): one.columns, ("features", key): one.features})

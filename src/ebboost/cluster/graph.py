@@ -77,12 +77,10 @@ class Square:
     """A graph of own nodes and halo, without the edges of the halo: rows of own nodes are right."""
 
     def __init__(self, weights: sparse.csr_array, degrees: Array) -> None:
-        size = weights.shape[1]
-        end = np.full(size - weights.shape[0], weights.nnz, dtype=weights.indptr.dtype)
-        parts = (weights.data, weights.indices, np.append(weights.indptr, end))
-        self.adjacency = sparse.csr_array(parts, shape=(size, size))
+        self.n_nodes = weights.shape[1]
+        self.adjacency = weights.copy()
+        self.adjacency.resize((self.n_nodes, self.n_nodes))
         self.degrees = degrees
-        self.n_nodes = size
 
 
 class ShardGraph:

@@ -18,9 +18,9 @@ class Ray(Engine):
     Parameters
     ----------
     n_workers : int
-        How many actors, up to one a part of the nodes.
+        How many, up to one a part of the nodes.
     n_threads : int, default=1
-        Processors that Ray reserves for each, and its threads.
+        Processors that Ray reserves for each.
     """
 
     def __init__(self, n_workers: int, n_threads: int = 1) -> None:

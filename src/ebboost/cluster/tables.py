@@ -69,7 +69,7 @@ def parts_of(table: Any, name: str) -> Parts:
     if hasattr(table, "to_delayed") and hasattr(table, "map_partitions"):
         columns = tuple(str(one) for one in table.columns)
         lengths = tuple(int(one) for one in table.map_partitions(len).compute())
-        return _not_empty(Parts(name, columns, tuple(table.to_delayed()), lengths))
+        return Parts(name, columns, tuple(table.to_delayed()), lengths)
     if not isinstance(table, (str, Path)):
         raise TypeError(
             f"{name} must be a Dask dataframe or the path of a folder of Parquet files, got "
@@ -91,18 +91,12 @@ def parts_of(table: Any, name: str) -> Parts:
             for group in range(metadata.num_row_groups):
                 parts.append(ParquetPart(str(file), group))
                 sizes.append(metadata.row_group(group).num_rows)
-    return _not_empty(Parts(name, columns, tuple(parts), tuple(sizes)))
+    return Parts(name, columns, tuple(parts), tuple(sizes))
 
 
 def _natural(path: Path) -> list[Any]:
     """A key that sorts part.2 before part.10."""
     return [int(one) if one.isdigit() else one for one in re.split(r"(\d+)", str(path))]
-
-
-def _not_empty(parts: Parts) -> Parts:
-    if not parts.n_rows:
-        raise ValueError(f"{parts.name} has no rows.")
-    return parts
 
 
 @dataclass(frozen=True)
@@ -169,6 +163,9 @@ def prepare(
     Prepared(2 nodes, 1 edges, 1 and 1 parts)
     """
     tables = (parts_of(nodes, "nodes"), parts_of(edges, "edges"))
+    for one in tables:
+        if not one.n_rows:
+            raise ValueError(f"{one.name} has no rows.")
     if id is not None:
         check_column("id", id, tables[0])
     if len(ends) != 2 or ends[0] == ends[1]:

@@ -7,9 +7,10 @@ all. Trees are XGBoost's, whose workers add up their histograms.
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost import defaults
-from ebboost._common import Array, BoolArray, IntArray
+from ebboost._common import Array, BoolArray
 from ebboost.boosting import Objective, boost
 from ebboost.callbacks import Callback, EarlyStopping, History
 from ebboost.cluster.communicator import Communicator
@@ -45,7 +46,8 @@ from ebboost.sums import added_by, everywhere
 from ebboost.threads import threads
 
 #: Labels that every worker knows, and held-out ones that members are weighed by without rows: of
-#: more, every second, third, ... Initial scores, units and open parameters of the loss are theirs.
+#: more, every second, third, ... Initial scores and open parameters of the loss are theirs, and the
+#: held-out labels are some of them.
 MOST_LABELS = 5_000_000
 MOST_HELD = 200_000
 #: Tolerance of the field of predictions, and of its responses to trees where one machine would
@@ -88,7 +90,8 @@ class Known:
     every_offset: Array | None
     every_held: BoolArray
     n_labels: int
-    held_before: IntArray  # held-out labels of the workers before each
+    n_held: int  # of all workers
+    held_before: int  # of the workers before this one
     output: Output
 
     @property
@@ -100,11 +103,6 @@ class Known:
     def held(self) -> Labels:
         """Own labels that are not."""
         return self.own.subset(self.is_held)
-
-    @property
-    def n_held(self) -> int:
-        """Number of held-out labels of all workers."""
-        return int(self.held_before[-1])
 
 
 @dataclass(frozen=True)
@@ -164,25 +162,17 @@ def fit_shard(workers: Communicator, task: Task, share: Share) -> Report:
         if isinstance(plain.learner, str):  # parameters follow from the columns, not known yet
             plain.learner = XGBoost()
         parts_of_labels = (np.flatnonzero(~known.every_held), np.flatnonzero(known.every_held))
-        data = Data(
-            settings=plain,
-            reader=shard.reader,
-            table=shard.table,
-            feature_names=None,
-            output=known.output,
-            folds=Folds(known.every, parts_of_labels[:1], parts_of_labels[1:]),
-            seed=seed,
-            places=shard.places,
-            offset=known.every_offset,
-        )
+        folds = Folds(known.every, parts_of_labels[:1], parts_of_labels[1:])
+        read = (shard.reader, shard.table, None, known.output, folds, seed, shard.places)
+        data = Data(plain, *read, offset=known.every_offset)
         members = portfolio(data)
         first = Member("trees") if members[0].field == "estimated" else members[0]
         parts = resolve(first, data, None)
         done, keys = [train(workers, task, shard, known, parts, store)], {parts.key}
         strengths, loss = None, known.output.loss
         if known.n_held >= defaults.FEWEST_LABELS:
-            found = store.once("strengths", lambda: _strengths(task, shard, known, done[0]))
-            strengths, loss = found
+            estimate = partial(_strengths, task, shard, known, done[0])
+            strengths, loss = store.once("strengths", estimate)
         data = replace(data, output=replace(known.output, loss=loss))
         for member in members:
             parts = resolve(member, data, strengths)
@@ -221,12 +211,9 @@ def read_labels(workers: Communicator, task: Task, shard: Shard) -> Known:
     every_held[folds.held_out[0]] = True
     first = sum(workers.gather(taken.size)[: workers.rank])
     is_held[taken] = every_held[first : first + taken.size]
-    if step > 1:  # as many of those in between
-        others = np.setdiff1d(np.arange(rows.size), taken)
-        draws = np.random.default_rng([task.seed, workers.rank]).random(others.size)
-        is_held[others] = draws < every_held.mean()
-    held_before = np.cumsum([0, *workers.gather(int(is_held.sum()))])
-    parts = (every, every_offset, every_held, n_labels, held_before, output)
+    held = np.cumsum([0, *workers.gather(int(is_held.sum()))])
+    sizes = (n_labels, int(held[-1]), int(held[workers.rank]))
+    parts = (every, every_offset, every_held, *sizes, output)
     return Known(labels, offset, is_held, *parts)
 
 
@@ -318,9 +305,7 @@ def train(
     )
 
 
-def field_given(
-    shard: Shard, field: LatentField, loss: Loss, labels: Labels, scores: Array
-) -> Array:
+def field_given(shard: Shard, field: LatentField, loss: Loss, labels: Labels, scores: Any) -> Any:
     """Return the field of own nodes, given labels of all workers."""
     posterior = Posterior(field.prior(shard.places.graph), labels.rows)
     energy = FieldEnergy(posterior, loss, labels.relative())
@@ -336,9 +321,7 @@ def columns_of(features: FeatureMap, shard: Shard) -> Table:
     return features.join(shard.table, shard.every_table, graph.weights, degrees)
 
 
-def _strengths(
-    task: Task, shard: Shard, known: Known, first: Trained
-) -> tuple[LatentField | None, Loss]:
+def _strengths(task: Task, shard: Shard, known: Known, first: Trained) -> Any:
     """Estimate the open parameters of the loss and the field at held-out labels."""
     workers, loss = shard.graph.halo.workers, known.output.loss
     held = known.held
@@ -350,7 +333,7 @@ def _strengths(
     scores = first.without_field
     if shard.n_nodes > LARGEST_FACTOR:
         fold = np.random.default_rng(task.seed).permutation(known.n_held) % N_FOLDS
-        own = fold[known.held_before[workers.rank] :][: held.size]
+        own = fold[known.held_before :][: held.size]
         found = estimate_strengths(shard.places, held, scores, loss, task.seed, own)
         return found.field, found.loss
     # Hundreds of small systems: one worker is faster than messages between all.
@@ -365,9 +348,7 @@ def _strengths(
     return workers.gather((found.field, found.loss))[0]
 
 
-def report(
-    task: Task, shard: Shard, known: Known, output: Output, trained: Sequence[Trained]
-) -> Report:
+def report(task: Task, shard: Shard, known: Known, output: Output, trained: list) -> Report:
     """Return what the client makes a model of."""
     if task.gathers:
         ids = None if task.prepared.id is None else shard.columns[task.prepared.id]
@@ -413,14 +394,10 @@ def predict_shard(workers: Communicator, task: Task, share: Share) -> Any:
             raw.append(one.to_raw(scores))
         total = model.weighted(raw, offset)
         predicted = output.apply_link(total) if output.is_classifier else output.decode(total)
-        if task.folder is None:
-            return predicted
-        return write_predictions(task, shard, workers, predicted)
+        return predicted if task.folder is None else write(task, shard, workers, predicted)
 
 
-def write_predictions(
-    task: Task, shard: Shard, workers: Communicator, predicted: NDArray[Any]
-) -> str:
+def write(task: Task, shard: Shard, workers: Communicator, predicted: Any) -> str:
     """Write a Parquet file of a worker's rows, and return its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
