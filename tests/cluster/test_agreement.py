@@ -7,6 +7,7 @@ from threading import Timer
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import ebboost as eb
 import ebboost.cluster as cluster
@@ -14,6 +15,14 @@ from tests.cluster.problems import distance, fast
 
 FIXED = {"labels": eb.LatentField(1.0, 0.1), "smoothing": eb.Laplacian(1.0, 2)}
 FIXED |= {"early_stopping": False, "neighbor_features": None}
+
+
+def both(client, estimator, prepared, **options):
+    """The fit in this process, and that of three workers."""
+    return [
+        cluster.fit(clone(estimator), prepared, target="y", engine=engine, **options)
+        for engine in (None, client)
+    ]
 
 
 @pytest.mark.parametrize("rounds", [1, 50])
@@ -29,9 +38,7 @@ def test_workers_and_one_machine_agree_at_twenty_thousand_nodes(client, large, r
 
 
 def test_the_preset_finds_the_same_model_on_workers_and_on_one_machine(client, large, tmp_path):
-    prepared = large.write(tmp_path)
-    alone = cluster.fit(fast(), prepared, target="y")
-    divided = cluster.fit(fast(), prepared, target="y", engine=client)
+    alone, divided = both(client, fast(), large.write(tmp_path))
     whole = fast().fit(large.X, large.frame["y"], graph=large.graph)
     assert divided.rounds_ == alone.rounds_ == whole.rounds_
     fields = [[one.field for one in each.model_.components] for each in (alone, divided, whole)]
@@ -54,21 +61,16 @@ def test_classes_with_text_ids_categories_and_weights(client, small, tmp_path):
     frame = frame.assign(id=names, w=random.integers(1, 4, len(frame)).astype(float))
     problem = type(small)(frame, small.edges.apply(lambda one: names[one]), small.graph)
     prepared = problem.write(tmp_path, 3, id="id")
-    options = {"target": "y", "sample_weight": "w"}
     settings = {"n_estimators": 30, "labels": eb.LatentField(1.0, 0.1)}
-    models = [
-        cluster.fit(fast(eb.EBBSClassifier, **settings), prepared, **options, engine=engine)
-        for engine in (None, client)
-    ]
-    one, other = (each.predict_proba() for each in models)
-    np.testing.assert_allclose(other, one, atol=1e-6)
-    assert models[0].classes_.tolist() == ["cheap", "dear", "fair"]
-    assert models[0].graph_.node_ids.tolist() == names.tolist()
+    alone, divided = both(client, fast(eb.EBBSClassifier, **settings), prepared, sample_weight="w")
+    np.testing.assert_allclose(divided.predict_proba(), alone.predict_proba(), atol=1e-6)
+    assert alone.classes_.tolist() == ["cheap", "dear", "fair"]
+    assert alone.graph_.node_ids.tolist() == names.tolist()
     whole = fast(eb.EBBSClassifier, **settings)
     graph = eb.Graph.from_dataframe(problem.edges, nodes=names)
     whole.fit(problem.X, frame["y"], frame["w"], graph=graph)
-    assert models[0].rounds_ == whole.rounds_
-    np.testing.assert_allclose(one, whole.predict_proba(), atol=0.02)
+    assert alone.rounds_ == whole.rounds_
+    np.testing.assert_allclose(alone.predict_proba(), whole.predict_proba(), atol=0.02)
 
 
 def test_counts_with_exposure_and_weighted_edges(client, small, tmp_path):
@@ -81,11 +83,7 @@ def test_counts_with_exposure_and_weighted_edges(client, small, tmp_path):
     problem = type(small)(frame, edges, small.graph)
     prepared = problem.write(tmp_path, 3, weight="s")
     settings = {"loss": "poisson", "n_estimators": 30, "labels": eb.LatentField(1.0, 0.1)}
-    options = {"target": "y", "exposure": "t"}
-    alone, divided = (
-        cluster.fit(fast(**settings), prepared, **options, engine=engine)
-        for engine in (None, client)
-    )
+    alone, divided = both(client, fast(**settings), prepared, exposure="t")
     np.testing.assert_allclose(divided.predict(), alone.predict(), rtol=1e-6)
     graph = eb.Graph.from_edges(edges["source"], edges["target"], edges["s"], len(frame))
     assert abs(alone.graph_.adjacency - graph.adjacency).max() < 1e-15
@@ -109,10 +107,7 @@ def test_a_worker_without_labels_takes_part(client, small, tmp_path):
     prepared = type(small)(frame, small.edges, small.graph).write(tmp_path)
     for changes in ({}, FIXED):
         settings = {"n_estimators": 10, **changes}
-        alone, divided = (
-            cluster.fit(fast(**settings), prepared, target="y", engine=engine)
-            for engine in (None, client)
-        )
+        alone, divided = both(client, fast(**settings), prepared)
         assert distance(divided.predict(), alone.predict()) < 1e-6
 
 
@@ -139,8 +134,8 @@ def test_actors_of_ray_agree_with_one_process(large, tmp_path):
     try:
         divided = cluster.fit(fast(**settings), prepared, target="y", engine=cluster.Ray(2))
         assert distance(divided.predict(), alone) < 1e-6
+        many = {**settings, "n_estimators": 2000}
         with pytest.raises(RuntimeError, match=r"Lost the worker .*, process \d+: it ended"):
-            many = {**settings, "n_estimators": 2000}
             cluster.fit(fast(**many), prepared, target="y", engine=Killing(2))
         with pytest.raises(ValueError, match="Ray has 3 processors, too few for 3 workers with 2"):
             cluster.fit(fast(), prepared, target="y", engine=cluster.Ray(3, 2))

@@ -103,15 +103,16 @@ def test_what_is_not_supported_is_said_before_training(prepared, changes, argume
 
 
 def test_wrong_types_are_named(prepared, small, tmp_path):
-    with pytest.raises(TypeError, match="engine must be a distributed.Client"):
-        cluster.fit(fast(), prepared, target="y", engine="dask")
-    with pytest.raises(TypeError, match="prepared must be what prepare"):
-        cluster.fit(fast(), small.frame, target="y")
-    with pytest.raises(TypeError, match="estimator must be EBBSRegressor or EBBSClassifier"):
-        cluster.fit("fast", prepared, target="y")
+    for arguments, message in (
+        ((fast(), prepared, "dask"), "engine must be a distributed"),
+        ((fast(), small.frame, None), "prepared must be what prepare"),
+        (("fast", prepared, None), "estimator must be EBBSRegressor or EBBSClassifier"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            cluster.fit(*arguments[:2], target="y", engine=arguments[2])
     with pytest.raises(TypeError, match="nodes must be a Dask dataframe or the path"):
         cluster.prepare(small.frame, small.edges)
-    with pytest.raises(FileNotFoundError, match="has no file that ends in .parquet"):
+    with pytest.raises(FileNotFoundError, match="has no file that ends in"):
         cluster.prepare(tmp_path, tmp_path)
 
 
@@ -134,20 +135,24 @@ def test_wrong_edges_are_named(small, tmp_path, edge, options, error, message):
         cluster.fit(fast(**QUICK), problem.write(tmp_path, 1, **options), target="y")
 
 
-def test_an_id_twice_and_a_missing_id_are_named(client, small, tmp_path):
-    for name, last, message in (("twice", 5, "rows 5 and 899"), ("none", None, "no id at row 899")):
-        ids = pd.array([*range(899), last], dtype="Int64").astype(object)
-        problem = type(small)(small.frame.assign(id=ids), small.edges, small.graph)
-        prepared = problem.write(tmp_path / name, id="id")
-        with pytest.raises((ValueError, TypeError), match=message):
-            cluster.fit(fast(**QUICK), prepared, target="y", engine=client)
-    assert len(client.nthreads()) == 3
-
-
-def test_no_known_label_is_an_error_in_every_worker(client, small, tmp_path):
-    problem = type(small)(small.frame.assign(y=np.nan), small.edges, small.graph)
-    with pytest.raises(ValueError, match="holds no known label"):
-        cluster.fit(fast(), problem.write(tmp_path), target="y", engine=client)
+@pytest.mark.parametrize(
+    ("column", "last", "message"),
+    [
+        ("id", 5, "nodes has one id twice, in rows 5 and 899"),
+        ("id", None, "nodes has no id at row 899"),
+        ("y", None, "holds no known label of weight above 0"),
+    ],
+)
+def test_wrong_nodes_are_named_and_leave_the_workers_free(
+    client, small, tmp_path, column, last, message
+):
+    values = pd.array([*range(899), last], dtype="Int64").astype(object)
+    frame = small.frame.assign(**{column: values if column == "id" else np.nan})
+    options = {"id": "id"} if column == "id" else {}
+    prepared = type(small)(frame, small.edges, small.graph).write(tmp_path, **options)
+    with pytest.raises(ValueError, match=message):
+        cluster.fit(fast(**QUICK), prepared, target="y", engine=client)
+    assert client.submit(sum, [1, 2]).result() == 3
 
 
 def test_a_killed_worker_is_named_and_fewer_resume_from_its_models(large, tmp_path):
