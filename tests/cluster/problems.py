@@ -32,12 +32,13 @@ class Problem:
 
 
 def grid(n_nodes: int, seed: int = 0, labelled: float = 0.5) -> Problem:
-    """A grid with a smooth field, and columns of so few values that all workers have equal bins."""
+    """A grid with a smooth field."""
     random = np.random.default_rng(seed)
     side = int(np.sqrt(n_nodes))
     n = side * side
     row, column = np.divmod(np.arange(n), side)
     X = random.integers(0, 100, (n, 4)).astype(float)
+    X[:, 1] = random.uniform(0, 100, n)  # of more values than bins
     y = X[:, 0] / 50 + 1.5 * np.sin(row / 9) * np.cos(column / 7) + X[:, 1] * X[:, 2] / 5000
     y += 0.4 * random.normal(size=n)
     y[random.random(n) >= labelled] = np.nan

@@ -55,7 +55,7 @@ def test_classes_with_text_ids_categories_and_weights(client, small, tmp_path):
     frame = small.frame.copy()
     names = np.array([f"node {i}" for i in random.permutation(len(frame))])
     levels = np.where(frame["a"] < 50, "low", np.where(frame["a"] < 51, "rare", "high"))
-    frame["a"] = np.where(frame["b"] == 7, None, levels)
+    frame["a"] = np.where(frame["b"] < 7, None, levels)
     kind = np.where(frame["y"] > 2.2, "dear", np.where(frame["y"] > 1.2, "fair", "cheap"))
     frame["y"] = np.where(frame["y"].isna(), None, kind)
     frame = frame.assign(id=names, w=random.integers(1, 4, len(frame)).astype(float))
@@ -89,7 +89,7 @@ def test_counts_with_exposure_and_weighted_edges(client, small, tmp_path):
     assert abs(alone.graph_.adjacency - graph.adjacency).max() < 1e-15
     whole = fast(**settings).fit(problem.X, frame["y"], graph=graph, exposure=exposure)
     # Where curvatures change, one machine solves to 1e-3, with another preconditioner.
-    assert distance(alone.predict(), whole.predict()) < 0.01
+    assert distance(alone.predict(), whole.predict()) < 0.05
 
 
 def test_a_dask_dataframe_is_read_where_its_partitions_are(client, small, tmp_path):

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,7 @@ from ebboost.files.codec import Decoder, Encoder
 from ebboost.fit import Data, Parts, draw_folds, portfolio, resolve
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble, XGBoost
+from ebboost.learners.xgboost import XGBoostBinned
 from ebboost.linalg import LARGEST_FACTOR
 from ebboost.losses import Loss, regression_loss
 from ebboost.model import Model
@@ -50,6 +52,7 @@ from ebboost.threads import threads
 #: held-out labels are some of them.
 MOST_LABELS = 5_000_000
 MOST_HELD = 200_000
+BINNED_ENTRIES = 5_000_000  # of the rows that bins are found from
 #: Tolerance of the field of predictions, and of its responses to trees where one machine would
 #: factorise: with 1e-3 there, models differed by half a standard deviation after 50 rounds.
 TOLERANCE = 1e-12
@@ -237,7 +240,7 @@ def train(
 ) -> Trained:
     """Train a member's model, and predict held-out labels and own rows."""
     begin = time.perf_counter()
-    settings, n_outputs = task.estimator, known.every.target.shape[1]
+    settings, seed, n_outputs = task.estimator, task.seed, known.every.target.shape[1]
     features = parts.features.learn(shard.table, None, task.seed)
     columns = columns_of(features, shard)
     if isinstance(settings.learner, str):
@@ -246,9 +249,12 @@ def train(
         parts = replace(parts, learner=trees)
     operator: Operator = Identity()
     rows: Any = np.sort(known.own.rows)  # others have no gradient
+    used = rows
     if parts.smoothing is not None:
         operator = shard.graph.operator(parts.smoothing)
         rows = np.arange(shard.table.n_rows)
+        reached = operator.apply(np.isin(rows, used).astype(np.float64)[:, None])[:, 0]
+        used = np.flatnonzero(reached > 0.0)
     posterior = None
     if parts.field is not None:
         posterior = Posterior(parts.field.prior(shard.places.graph), known.trained.rows)
@@ -257,7 +263,9 @@ def train(
         pair = (known.trained, known.held)
         own, held = (replace(one, rows=np.searchsorted(rows, one.rows)) for one in pair)
         where = {"n_outputs": n_outputs, "n_jobs": workers.n_threads, "device": "cpu"}
-        grower = parts.learner.bin(columns, rows, **where).grower(task.seed % 1_000_003)
+        grower = binned(workers, parts.learner, columns, rows, used, **where).grower(
+            seed % 1_000_003
+        )
         kind = PreciseObjective if shard.n_nodes <= LARGEST_FACTOR else Objective
         objective = kind(
             settled(parts.loss, known),
@@ -303,6 +311,22 @@ def train(
         seconds=time.perf_counter() - begin,
         **grown,
     )
+
+
+def binned(
+    workers: Communicator, learner: Any, columns: Table, rows: Any, used: Any, **where: Any
+) -> XGBoostBinned:
+    """Return rows in bins that do not depend on how they are divided: those of a sample of some."""
+    before = np.cumsum([0, *workers.gather(used.size)])
+    step = -(-int(before[-1]) * len(columns.names) // BINNED_ENTRIES)
+    if step > 1 and columns.categorical:  # a sample may lack a category
+        return learner.bin(columns, rows, **where)
+    taken = used[-before[workers.rank] % step :: step]
+    sample = replace(columns, values=workers.join(columns.values[taken]))
+    with ThreadPoolExecutor(1) as pool:  # a thread that is not in XGBoost's collective
+        every = np.arange(sample.n_rows)
+        like = pool.submit(learner.bin, sample, every, **where).result()
+    return learner.bin(columns, rows, like=like, **where)
 
 
 def field_given(shard: Shard, field: LatentField, loss: Loss, labels: Labels, scores: Any) -> Any:
