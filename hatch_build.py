@@ -1,4 +1,4 @@
-"""Build hook: compiles `_native/kernels.c`; without a C compiler the package uses scipy.
+"""Build hook: compiles `_native/kernel.c`; without a C compiler the package uses scipy.
 
 With the variable EBBOOST_TARGET, one of TARGETS, Zig's compiler builds for another platform.
 """
@@ -20,7 +20,7 @@ PACKAGE = Path("ebboost/_native")
 FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared"]
 OWN_FLAGS = {
     ".so": ["-fPIC"],
-    ".dylib": ["-fPIC", "-Wl,-install_name,@rpath/libkernels.dylib"],
+    ".dylib": ["-fPIC", "-Wl,-install_name,@rpath/libkernel.dylib"],
     ".dll": [],
 }
 ZIG = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
@@ -56,8 +56,8 @@ class CompileKernels(BuildHookInterface):
         kinds = {"macos": ".dylib", "darwin": ".dylib", "win": ".dll"}
         suffix = next((end for name, end in kinds.items() if name in system), ".so")
         self.folder = TemporaryDirectory()
-        output = Path(self.folder.name, f"libkernels{suffix}")
-        source = Path(self.root, "src", PACKAGE, "kernels.c")
+        output = Path(self.folder.name, f"libkernel{suffix}")
+        source = Path(self.root, "src", PACKAGE, "kernel.c")
         flags = [*FLAGS, *OWN_FLAGS[suffix]]
         for compiler in compilers(target):
             command = [*compiler, *flags, str(source), "-o", str(output), "-lm"]

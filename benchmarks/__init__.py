@@ -1,5 +1,5 @@
-"""Tables and figures of the paper and its comparisons: ``python -m benchmarks --help``.
+"""What ebboost is worth: its error and time beside those of other methods.
 
-A package next to the library that uses its public API. Data flows one way: data → plan → runner
-(one process per run) → one SQLite file → tables, figures, page.
+``python -m benchmarks --help``. Every run is one line of ``results/results.jsonl``, and every table
+of the README and the pages is made from that file.
 """

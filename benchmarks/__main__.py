@@ -1,152 +1,152 @@
 """The command line: ``python -m benchmarks run``, then ``python -m benchmarks report``."""
 
 import argparse
-import os
 import sys
+import traceback
+import warnings
 from pathlib import Path
 
+import numpy as np
+
+from benchmarks import database, report
+from benchmarks.methods import METHODS, arrays
+from benchmarks.tasks import TASKS, Task
+
+QUICK = ["county", "avazu", "elect80"]
+QUICK_STORE = Path("build/bench-quick.jsonl")
 EXAMPLES = """examples:
-  python -m benchmarks list
-  python -m benchmarks run --datasets county avazu --methods CatBoost EBBS --splits 0 1
-  python -m benchmarks run --jobs 2            # everything available; continues after a kill
-  python -m benchmarks merge other.sqlite      # runs made on another machine
-  python -m benchmarks report                  # Markdown, HTML, LaTeX and figures
-  python -m benchmarks fetch county
+  python -m benchmarks run                     # every method that is installed, every task: hours
+  python -m benchmarks run --quick             # three data sets, one split each: minutes
+  python -m benchmarks run --data county --methods LightGBM ebboost --splits 0
+  python -m benchmarks report                  # tables of results.md, the README and the pages
+  python -m benchmarks export build/gnn        # tasks for a machine with a GPU; there
+  python -m benchmarks.networks build/gnn      # and here again
+  python -m benchmarks merge build/gnn         # its predictions; or the rows of another machine
 """
-RESULTS = Path(__file__).parent / "results"
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    style = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    top = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **style
-    )
-    top.add_argument(
-        "--data",
-        type=Path,
-        help="the folder that holds one folder per data set; default: EBBOOST_DATA",
-    )
-    commands = top.add_subparsers(dest="command", required=True)
-    add = {
-        name: commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, **style)
-        for name, text in {
-            "list": "show data sets and methods, and what is missing",
-            "run": "do the runs that the file lacks",
-            "report": "write tables, figures and the page",
-            "merge": "take in the runs of other files",
-            "fetch": "download data sets and check them",
-        }.items()
+def methods_of(group: str) -> list[str]:
+    """Return the methods of a group: a graph that knows nothing is nothing to those without one."""
+    names = [name for name, method in METHODS.items() if method.is_installed]
+    return [name for name in names if "ebboost" in name or not group.startswith("rewired")]
+
+
+def row_of(task: Task, group: str, split: int, method: str, predictions: np.ndarray) -> dict:
+    """Return the row of a run, without its seconds."""
+    package = METHODS[method].package
+    return {
+        "experiment": "accuracy",
+        "data": group,
+        "split": split,
+        "method": method,
+        "error": float(f"{task.error(predictions):.6g}"),
+        "metric": task.metric,
+        "labels": int(task.known.size + (0 if task.eval_set is None else task.eval_set.size)),
+        "version": f"{package} {database.version(package)}" if METHODS[method].is_installed else "",
+        "machine": database.machine(),
     }
-    for name in ("run", "report", "merge"):
-        add[name].add_argument(
-            "--store", type=Path, default=RESULTS / "runs.sqlite", help="the SQLite file of runs"
-        )
-    for name in ("run", "fetch"):
-        add[name].add_argument(
-            "--data", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
-    add["run"].add_argument("--datasets", nargs="+", metavar="NAME", help="default: all at hand")
-    add["run"].add_argument(
-        "--methods", nargs="+", metavar="NAME", help="default: all that are installed"
-    )
-    add["run"].add_argument("--splits", nargs="+", type=int, metavar="K", help="default: all")
-    add["run"].add_argument(
-        "--configurations", type=int, metavar="N", help="only the first N of each grid"
-    )
-    add["run"].add_argument(
-        "--jobs", type=int, default=1, help="runs at once, each in its own process"
-    )
-    add["run"].add_argument("--threads", type=int, default=1, help="threads of each run")
-    add["run"].add_argument(
-        "--limit", type=float, metavar="SECONDS", help="give a run up after so long"
-    )
-    add["run"].add_argument("--retry", action="store_true", help="do failed runs again")
-    add["report"].add_argument("--out", type=Path, default=RESULTS, help="the folder to write to")
-    add["merge"].add_argument("files", nargs="+", type=Path)
-    add["fetch"].add_argument("names", nargs="+", metavar="NAME")
-    add["fetch"].add_argument("--from", dest="url", metavar="URL", help="a mirror of the archive")
-    return top
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do the runs that the file lacks; return how many failed."""
+    groups = QUICK if options.quick else options.data
+    splits = [0] if options.quick else options.splits
+    path = QUICK_STORE if options.quick else options.store
+    done = {} if options.again else database.read(path)
+    failed = 0
+    for group in groups:
+        count, make = TASKS[group]
+        for split in range(count) if splits is None else splits:
+            wanted = [name for name in methods_of(group) if name in options.methods]
+            keys = {("accuracy", group, split, name): name for name in wanted}
+            missing = [name for key, name in keys.items() if key not in done]
+            if not missing or split >= count:
+                continue
+            task = make(split, "test")
+            for name in missing:
+                method = METHODS[name]
+                if not method.can(task):
+                    continue
+                settings = {"device": options.device} if name == "GNN" else {}
+                try:
+                    predictions, seconds = database.timed(
+                        lambda method=method, task=task, settings=settings: method.predict(
+                            task, **settings
+                        )
+                    )
+                    row = row_of(task, group, split, name, predictions) | seconds
+                except Exception:
+                    traceback.print_exc()
+                    failed += 1
+                    continue
+                database.add(row, path)
+                cost = f"{row['processor_seconds']} s"
+                print(f"{group} {split} {name}: {row['error']:.5g} in {cost}", flush=True)
+    if options.quick:
+        print(report.tables(database.read(path))["results"])
+    else:
+        database.write(database.read(path).values(), path)
+    return failed
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write tasks as arrays for ``benchmarks.networks``."""
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for group in options.data:
+        count, make = TASKS[group]
+        for split in range(count):
+            task = make(split, "test")
+            if METHODS["GNN"].can(task):
+                np.savez_compressed(options.folder / f"{group}~{split}.npz", **arrays(task))
+    return 0
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Take in a file of rows, or a folder of predictions that networks have made."""
+    if options.source.is_file():
+        print(f"{database.merge(options.source, options.store)} rows merged")
+        return 0
+    for path in sorted(options.source.glob("*.gnn.npz")):
+        group, _, split = path.name.removesuffix(".gnn.npz").partition("~")
+        stored = np.load(path)
+        task = TASKS[group][1](int(split), "test")
+        row = row_of(task, group, int(split), "GNN", stored["predictions"])
+        seconds = round(float(stored["seconds"]), 2)
+        row |= {"machine": str(stored["machine"]), "version": str(stored["version"])}
+        database.add(row | {"seconds": seconds, "processor_seconds": seconds}, options.store)
+        print(f"{group} {split} GNN: {row['error']:.5g}")
+    database.write(database.read(options.store).values(), options.store)
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return the exit status."""
-    options = parser().parse_args(arguments)
-    if options.data is not None:
-        os.environ["EBBOOST_DATA"] = str(options.data)  # children read it too
-    try:
-        return COMMANDS[options.command](options)
-    except (OSError, ValueError) as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("benchmarks: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+    style = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": EXAMPLES}
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, **style)
+    commands = parser.add_subparsers(dest="command", required=True)
+    plain = [group for group in TASKS if not group.startswith("rewired")]
+    names = {"nargs": "+", "choices": list(TASKS), "metavar": "NAME"}
+    one = commands.add_parser("run", help="do the runs that the database lacks")
+    one.add_argument("--quick", action="store_true", help=f"some runs, in {QUICK_STORE}")
+    one.add_argument("--data", default=list(TASKS), **names)
+    one.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    one.add_argument("--splits", nargs="+", type=int)
+    one.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the GNN")
+    one.add_argument("--again", action="store_true", help="also runs that are in the database")
+    one.add_argument("--store", type=Path, default=database.DATABASE)
+    one = commands.add_parser("report", help="write the tables of results.md and of all pages")
+    one = commands.add_parser("export", help="write tasks for a machine with a GPU")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--data", default=plain, **names)
+    one = commands.add_parser("merge", help="take in the runs of another machine")
+    one.add_argument("source", type=Path)
+    one.add_argument("--store", type=Path, default=database.DATABASE)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    if options.command == "report":
+        return report.write()
+    return {"run": run, "export": export, "merge": merge}[options.command](options)
 
-
-def _list(options: argparse.Namespace) -> int:
-    from benchmarks import data
-    from benchmarks.methods import METHODS
-
-    def absent(modules: str) -> str:
-        return f", needs {modules}: not installed" if modules else ""
-
-    print(f"data sets (in {data.home()})")
-    for name in data.names():
-        print(f"  {name:24}{data.missing(name) or 'at hand'}")
-    print("methods")
-    for method in METHODS.values():
-        count = len(method.configurations("county"))
-        print(f"  {method.name:24}{count} configurations{absent(method.missing())}")
-    return 0
-
-
-def _run(options: argparse.Namespace) -> int:
-    from benchmarks import data, runner
-    from benchmarks.methods import METHODS
-    from benchmarks.store import Store
-
-    full_grids = options.configurations is None  # methods for a figure need their full grid
-    datasets = options.datasets or data.available()
-    methods = options.methods or [
-        name for name, method in METHODS.items() if method.in_tables or full_grids
-    ]
-    planned = runner.plan(datasets, methods, options.splits, options.configurations)
-    failed = runner.work(
-        planned, Store(options.store), options.jobs, options.threads, options.limit, options.retry
-    )
-    if failed:
-        print(
-            f"{failed} runs failed: the report lists them, --retry does them again", file=sys.stderr
-        )
-    return 0
-
-
-def _report(options: argparse.Namespace) -> int:
-    from benchmarks.report import write
-    from benchmarks.store import Store
-
-    for path in write(Store(options.store), options.out):
-        print(path)
-    return 0
-
-
-def _merge(options: argparse.Namespace) -> int:
-    from benchmarks.store import Store
-
-    print(f"{Store(options.store).merge(options.files)} runs merged")
-    return 0
-
-
-def _fetch(options: argparse.Namespace) -> int:
-    from benchmarks.fetching import fetch
-
-    for name in options.names:
-        print(fetch(name, options.url))
-    return 0
-
-
-COMMANDS = {"list": _list, "run": _run, "report": _report, "merge": _merge, "fetch": _fetch}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,102 +1,275 @@
-"""Reports on the runs: results.md, a self-contained results.html, results.tex, figures."""
+"""Tables made from the database, and the pages that show them.
 
-import html
-import io
-from collections.abc import Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
-
-from benchmarks import plots, tables
-from benchmarks.store import Result, Store
-from benchmarks.tables import Table
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222 }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
-  white-space: nowrap }
-th:first-child, td:first-child { text-align: left }
-figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto }
-figcaption { color: #555 }
-@media (prefers-color-scheme: dark) {
-  body { background: #181818; color: #ddd } svg { background: #fff } }
+On a page, what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` is replaced by a table,
+and between ``<!-- value: DATA, METHOD -->`` and ``<!-- end -->`` by a mean error, or with
+``, seconds`` after it by processor seconds of a fit.
 """
 
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 
-def write(store: Store, folder: Path) -> list[Path]:
-    """Write tables and figures to a folder; return the files."""
-    results = store.results()
-    if not results:
-        raise ValueError("there are no runs to report on: python -m benchmarks run")
-    shown, drawn = all_tables(results), figures(results) if find_spec("matplotlib") else {}
-    versions = f"Made with {tables.made_with(results)}."
-    pictures = "\n".join(f"![{name}](figures/{name}.svg)" for name in drawn)
-    sections = [
-        "# Results\n",
-        versions,
-        "",
-        *(table.markdown() for table in shown),
-        "## Figures\n",
-        pictures,
-        "",
+import numpy as np
+
+from benchmarks import database
+from benchmarks.database import Key, Row
+
+ROOT = Path(__file__).parents[1]
+MARK = re.compile(r"<!-- (table|value): (.+?) -->(.*?)<!-- end -->", re.DOTALL)
+#: What is predicted, by data, in the order of the tables.
+NUMBERS = {
+    "county": "County: unemployment rate",
+    "avazu": "Avazu: click-through rate",
+    "house": "House: value of a block's houses",
+    "wiki": "Wiki: page views",
+    "lucas": "Lucas: log price, graph",
+    "lucas, coordinates": "Lucas: log price, coordinates",
+    "elect80": "Elections: turnout of counties",
+    "kchouse": "King County: log price",
+    "twitch_de": "Twitch: log views",
+    "modis": "Temperature under clouds",
+}
+CLASSES = {
+    "elect80 thirds": "Elections: turnout in thirds",
+    "kchouse thirds": "King County: price in thirds",
+    "walls": "Lucas: outer wall, 2 000 labels",
+    "coauthor_cs": "Coauthors, computer science",
+    "coauthor_phy": "Coauthors, physics",
+}
+COUNTS = {
+    "ncovr": "Homicides of counties",
+    "bemtpl random": "Insurance claims, random policies",
+    "bemtpl unseen": "Insurance claims, unseen postcodes",
+}
+FEW = {
+    "lucas 1000": "Lucas, 1 000 labels",
+    "lucas 300": "Lucas, 300 labels",
+    "lucas 100": "Lucas, 100 labels",
+}
+ALL = {**NUMBERS, **CLASSES, **COUNTS, **FEW}
+METHODS = ("LightGBM", "+ neighbours", "+ labels", "CatBoost", "GPBoost", "GNN")
+METHODS += ("ebboost fast", "ebboost")
+OTHERS = ("CatBoost", "GPBoost", "GNN")
+README = ("county", "avazu", "house", "lucas", "lucas, coordinates", "kchouse", "walls")
+README += ("coauthor_cs", "ncovr", "lucas 300")
+Rows = dict[Key, Row]
+
+
+def number(value: float) -> str:
+    """Return a number with four digits, or a dash for NaN."""
+    if np.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
+
+
+def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
+    head = list(head)
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+class Means:
+    """Means over the splits of a group, by method."""
+
+    def __init__(self, rows: Rows, data: str) -> None:
+        own = [row for key, row in rows.items() if key[:2] == ("accuracy", data)]
+        self.n_splits = max((row["split"] + 1 for row in own), default=0)
+        self.metric = own[0]["metric"] if own else ""
+        self.rows: dict[str, list[Row]] = {}
+        for row in own:
+            self.rows.setdefault(row["method"], []).append(row)
+
+    def error(self, method: str) -> float:
+        """Return the mean error, NaN where a split lacks."""
+        return self._mean(method, "error")
+
+    def seconds(self, method: str) -> float:
+        """Return the mean of processor seconds."""
+        return self._mean(method, "processor_seconds")
+
+    def _mean(self, method: str, entry: str) -> float:
+        own = self.rows.get(method, [])
+        complete = own and len(own) == self.n_splits
+        return float(np.mean([row[entry] for row in own])) if complete else np.nan
+
+    def cells(self, methods: Iterable[str]) -> list[str]:
+        """Return the errors, the best in bold."""
+        errors = {method: self.error(method) for method in methods}
+        least = min((error for error in errors.values() if error == error), default=np.nan)
+        shown = {method: number(error) for method, error in errors.items()}
+        return [
+            f"**{shown[method]}**" if error == least else shown[method]
+            for method, error in errors.items()
+        ]
+
+
+def errors(rows: Rows, groups: dict[str, str]) -> str:
+    """Return the table of errors of some groups."""
+    lines = []
+    for data, title in groups.items():
+        means = Means(rows, data)
+        if means.rows:
+            lines.append([title, means.metric, str(means.n_splits), *means.cells(METHODS)])
+    return table(["", "error", "splits", *METHODS], lines)
+
+
+def seconds(rows: Rows) -> str:
+    """Return the table of processor seconds."""
+    lines = []
+    for data, title in ALL.items():
+        means = Means(rows, data)
+        if means.rows:
+            labels = next(iter(means.rows.values()))[0]["labels"]
+            values = [means.seconds(method) for method in METHODS]
+            cells = ["–" if value != value else f"{value:.2g}" for value in values]
+            lines.append([title, f"{labels:,}", *cells])
+    return table(["", "labels", *METHODS], lines)
+
+
+def readme(rows: Rows) -> str:
+    """Return the table of the README: some data, and the best of the other methods."""
+    lines = []
+    for data in README:
+        means = Means(rows, data)
+        if not means.rows:
+            continue
+        found = {method: means.error(method) for method in OTHERS}
+        found = {method: error for method, error in found.items() if error == error}
+        best = min(found, key=lambda method: found[method]) if found else "none"
+        by_hand = {method: means.error(method) for method in ("+ neighbours", "+ labels")}
+        better = min(by_hand, key=lambda method: np.nan_to_num(by_hand[method], nan=np.inf))
+        cells = means.cells(["LightGBM", better, best, "ebboost fast", "ebboost"])
+        cells[2] += f" ({best})" if found else ""
+        time = [means.seconds(method) for method in ("LightGBM", "ebboost fast", "ebboost")]
+        shown = " / ".join("–" if value != value else f"{value:.2g}" for value in time)
+        lines.append([f"{ALL[data]}, {means.metric}", *cells, shown])
+    head = ["", "LightGBM", "+ columns of neighbours", "best of CatBoost, GPBoost, GNN"]
+    head += ["ebboost fast", "ebboost", "seconds: LightGBM / fast / ebboost"]
+    return table(head, lines)
+
+
+def rewired(rows: Rows) -> str:
+    """Return the table of graphs whose edges were shuffled."""
+    lines = []
+    for data, title in NUMBERS.items():
+        shuffled = Means(rows, f"rewired {data}")
+        if shuffled.rows:
+            plain = Means(rows, data).error("LightGBM")
+            found = [shuffled.error(method) for method in ("ebboost fast", "ebboost")]
+            lines.append([title, *map(number, (plain, *found, found[1] / plain))])
+    head = ["", "LightGBM", "ebboost fast", "ebboost", "ebboost over LightGBM"]
+    return table(head, lines)
+
+
+def speed(rows: Rows) -> str:
+    """Return the table of seconds and memory by size."""
+    own = [row for key, row in rows.items() if key[0] == "speed"]
+    lines = [
+        [f"{row['rows']:,}", row["method"], number(row["error"])]
+        + [f"{row['seconds']:.2g}", f"{row['processor_seconds']:.2g}", f"{row['memory_mb']:,.0f}"]
+        for row in sorted(own, key=lambda row: (row["rows"], row["seconds"]))
     ]
-    texts = {f"figures/{name}.svg": svg for name, svg in drawn.items()}
-    texts |= {"results.md": "\n".join(sections), "results.html": _page(shown, drawn, versions)}
-    texts["results.tex"] = "\n".join(table.latex() for table in shown[:1])
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    return table(["rows", "", "RMSE", "seconds", "processor seconds", "memory, MB"], lines)
 
 
-def all_tables(results: Sequence[Result]) -> list[Table]:
-    """Return every table that the runs allow, the overview first."""
-    scores = tables.scores(results)
-    listed: list[Table | None] = [tables.overview(scores)] if scores else []
-    for dataset in dict.fromkeys(dataset for dataset, _ in scores):
-        listed += [tables.by_split(scores, dataset), tables.significance(scores, dataset)]
-    if scores:
-        listed += [tables.transfer(scores, results), tables.costs(scores)]
-    listed.append(tables.failures(results))
-    return [table for table in listed if table is not None]
+def intervals(rows: Rows) -> str:
+    """Return the table of coverage and scores of 90 % intervals."""
+    lines = []
+    for data, title in NUMBERS.items():
+        own = [row for key, row in rows.items() if key[:2] == ("intervals", data)]
+        if own:
+            names = ("coverage", "constant_coverage", "error", "constant_error")
+            mean = [float(np.mean([row[name] for row in own])) for name in names]
+            shares = [f"{100 * share:.1f} %" for share in mean[:2]]
+            lines.append([title, str(len(own)), *shares, f"{mean[2] / mean[3]:.3f}"])
+    head = ["", "splits", "covered", "covered with one width", "interval score over one width"]
+    return table(head, lines)
 
 
-def figures(results: Sequence[Result]) -> dict[str, str]:
-    """Return every figure that the runs allow, as SVG."""
-    scores = tables.scores(results)
-    all_figures: dict[str, Any] = {}
-    for dataset in dict.fromkeys(result.run.dataset for result in results):
-        all_figures[f"{dataset}-splits"] = plots.rmse_by_split(scores, dataset)
-        all_figures[f"{dataset}-losses"] = plots.losses(scores, dataset)
-        all_figures[f"{dataset}-instability"] = plots.instability(scores, results, dataset)
-        all_figures[f"{dataset}-strength"] = plots.strength(results, dataset)
-        all_figures[f"{dataset}-time"] = plots.accuracy_against_time(scores, dataset)
-    return {name: _svg(figure, name) for name, figure in all_figures.items() if figure is not None}
+def machines(rows: Rows) -> str:
+    """Return versions and machines."""
+    versions = sorted({row["version"] for row in rows.values() if row["version"]})
+    names = sorted({row["machine"] for row in rows.values()})
+    return f"Versions: {', '.join(versions)}. Measured on: {'; '.join(names)}."
 
 
-def _svg(figure: Any, name: str) -> str:
-    from matplotlib import rc_context
+def tables(rows: Rows) -> dict[str, str]:
+    """Return all tables by name."""
+    return {
+        "readme": readme(rows),
+        "results": errors(rows, ALL),
+        "numbers": errors(rows, NUMBERS),
+        "classes": errors(rows, CLASSES),
+        "counts": errors(rows, COUNTS),
+        "few labels": errors(rows, FEW),
+        "seconds": seconds(rows),
+        "rewired": rewired(rows),
+        "speed": speed(rows),
+        "intervals": intervals(rows),
+        "machines": machines(rows),
+    }
 
-    file = io.StringIO()
-    with rc_context({"svg.hashsalt": name}):  # the same runs make the same file
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    text = file.getvalue()
-    return text[text.index("<svg") :]
+
+def filled(page: str, rows: Rows) -> str:
+    """Return a page with its marked tables and values."""
+    made = tables(rows)
+
+    def replaced(match: re.Match[str]) -> str:
+        kind, name, _ = match.groups()
+        if kind == "table":
+            if name not in made:
+                raise ValueError(f"there is no table {name!r}; there are: {', '.join(made)}")
+            return f"<!-- table: {name} -->\n{made[name]}\n<!-- end -->"
+        data, method = name.removesuffix(", seconds").rsplit(", ", 1)
+        means = Means(rows, data)
+        shown = number(means.error(method))
+        if name.endswith(", seconds"):
+            shown = f"{means.seconds(method):.2g}"
+        return f"<!-- value: {name} -->{shown}<!-- end -->"
+
+    return MARK.sub(replaced, page)
 
 
-def _page(shown: list[Table], drawn: dict[str, str], versions: str) -> str:
-    pictures = "\n".join(
-        f"<figure>{svg}<figcaption>{html.escape(name)}</figcaption></figure>"
-        for name, svg in drawn.items()
-    )
-    body = "\n".join(table.html() for table in shown)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<title>ebboost: results</title>"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head>\n<body><h1>Results</h1>\n"
-        f"<p>{html.escape(versions)}</p>\n{body}\n"
-        f"<h2>Figures</h2>\n{pictures}\n</body></html>\n"
-    )
+def pages() -> list[Path]:
+    """Return the README and the pages of the documentation."""
+    return [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        database.RESULTS / "results.md",
+    ]
+
+
+def check(paths: Iterable[Path] | None = None, rows: Rows | None = None) -> list[str]:
+    """Return what is wrong: pages that differ from the database, and runs of another version."""
+    import ebboost
+
+    rows = database.read() if rows is None else rows
+    wrong = []
+    for path in pages() if paths is None else paths:
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            if filled(text, rows) != text:
+                wrong.append(f"{path.name} differs: run python -m benchmarks report")
+    wanted = f"ebboost {ebboost.__version__}"
+    old = {row["version"] for row in rows.values() if row["version"].startswith("ebboost ")}
+    return wrong + [f"there are runs of {version}" for version in sorted(old - {wanted})]
+
+
+def write() -> int:
+    """Write results.md and the marked tables of all pages; return 1 if runs are out of date."""
+    rows = database.read()
+    parts = ["# Results\n\nWritten by `python -m benchmarks report`.\n"]
+    for name in list(tables(rows))[2:]:
+        parts.append(f"## {name.capitalize()}\n\n<!-- table: {name} --><!-- end -->\n")
+    (database.RESULTS / "results.md").write_text("\n".join(parts), encoding="utf-8")
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, rows)
+        if new != text:
+            path.write_text(new, encoding="utf-8")
+            print(path.relative_to(ROOT))
+    wrong = check()
+    print("\n".join(wrong), file=sys.stderr)
+    return 1 if wrong else 0

@@ -1,9 +1,9 @@
-"""The tasks that the default is judged by: a table, a graph, known labels, and nodes to predict.
+"""The tasks of all benchmarks: a table, a graph, known labels, and rows to predict.
 
-Data sets are read by path, from ``EBBOOST_DATA`` or the folder ``shared/datasets`` beside the
-project; those in the package need nothing. ``on="test"`` has the official labels, with the
-validation nodes as ``eval_set``; ``on="val"`` has the labels of ``train`` alone, and the validation
-nodes to predict: choices are made by these.
+Data sets are read from the folder ``EBBOOST_DATA``, or ``shared/datasets`` beside the project;
+Lucas, ncovr and elect80 ship with the package. With ``on="test"`` the labels of train and
+validation rows are known and the test rows are predicted. With ``on="val"`` only the labels of
+train rows are known, and the validation rows are predicted: choices are made by these.
 """
 
 import json
@@ -37,7 +37,22 @@ def home() -> Path:
 
 @dataclass(frozen=True)
 class Task:
-    """One fit and what its predictions are compared with; ``parameters`` are of the estimator."""
+    """One fit, and the rows whose predictions are compared with the truth.
+
+    Attributes
+    ----------
+    known, eval_set, test : ndarray
+        Rows to train on, rows to validate with (their labels are known, too), and rows to predict.
+    metric : {"RMSE", "log-loss", "error rate", "Poisson deviance", "negative binomial deviance"}
+    parameters : dict
+        Parameters of ebboost's estimator.
+    arguments : dict
+        Arguments of fit: exposure, groups, or the names of columns with coordinates.
+    coordinates : ndarray of shape (n, 2), optional
+        Where the rows are, in a plane, for methods that need it.
+    new_rows : bool
+        Whether the rows of ``test`` are left out of the fit.
+    """
 
     name: str
     X: Any
@@ -46,25 +61,37 @@ class Task:
     known: Array
     test: Array
     eval_set: Array | None = None
-    metric: str = "rmse"
+    metric: str = "RMSE"
+    theta: float = 1.0  # of the negative binomial deviance
     parameters: dict[str, Any] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)  # of fit, one entry per row of X
-    new_rows: bool = False  # whether rows of ``test`` are left out of the fit
+    arguments: dict[str, Any] = field(default_factory=dict)
+    coordinates: Array | None = None
+    new_rows: bool = False
 
-    def error(self, predictions: Array, theta: float = 1.0) -> float:
-        """Return the error of predictions (or probabilities) at the test nodes."""
+    @property
+    def n_classes(self) -> int:
+        """The number of classes; 0 for numbers and counts."""
+        return int(self.y.max()) + 1 if self.metric in ("log-loss", "error rate") else 0
+
+    @property
+    def is_count(self) -> bool:
+        """Whether counts are predicted."""
+        return self.metric.endswith("deviance")
+
+    def error(self, predictions: Array) -> float:
+        """Return the error of predictions (or probabilities) of the test rows."""
         truth = self.y[self.test]
-        if self.metric == "rmse":
+        if self.metric == "RMSE":
             return float(np.sqrt(np.mean((predictions - truth) ** 2)))
-        if self.metric == "log_loss":
+        if self.metric == "log-loss":
             stated = predictions[np.arange(truth.size), truth]
             return float(-np.mean(np.log(np.maximum(stated, 1e-15))))
-        if self.metric == "1 - accuracy":
+        if self.metric == "error rate":
             return float(np.mean(predictions.argmax(axis=1) != truth))
-        if self.metric == "poisson deviance":
+        if self.metric == "Poisson deviance":
             log_ratio = np.log(np.where(truth > 0, truth, 1.0) / predictions) * (truth > 0)
             return float(np.mean(2.0 * (truth * log_ratio - truth + predictions)))
-        loss = eb.NegativeBinomial(float(self.metric.split()[-1]))
+        loss = eb.NegativeBinomial(self.theta)
         return 0.5 * float(loss.deviance(np.log(predictions)[:, None], truth[:, None]).mean())
 
 
@@ -76,6 +103,7 @@ class Data:
     y: Array
     graph: eb.Graph
     splits: list[Split]
+    coordinates: Array | None = None
 
 
 def random_split(n_nodes: int, seed: int) -> Split:
@@ -88,7 +116,8 @@ def random_split(n_nodes: int, seed: int) -> Split:
 def stored_splits(name: str) -> list[Split]:
     """Return the splits in ``masks.json``."""
     stored = json.loads((home() / name / "masks.json").read_text())
-    return [{part: np.asarray(rows) for part, rows in stored[k].items()} for k in sorted(stored, key=int)]
+    parts = [stored[number] for number in sorted(stored, key=int)]
+    return [{name: np.asarray(rows) for name, rows in split.items()} for split in parts]
 
 
 @lru_cache(maxsize=2)
@@ -101,7 +130,8 @@ def read(name: str) -> Data:
         train = train[np.argsort(X["sdate"].to_numpy()[train], kind="stable")]
         cut = len(train) - len(train) // 10
         split = {"train": train[:cut], "val": train[cut:], "test": splits[0]["test"]}
-        return Data(X.drop(columns=["x", "y"]), y, graph, [split])
+        places = X[["x", "y"]].to_numpy(dtype=float)
+        return Data(X.drop(columns=["x", "y"]), y, graph, [split], places)
     if name.startswith("coauthor"):
         stored = np.load(home() / name / "data.npz")
 
@@ -123,9 +153,9 @@ def read(name: str) -> Data:
         y = np.log(table.pop("price").to_numpy(dtype=float))
         date = pd.to_datetime(table.pop("date"))
         table["days"] = (date - date.min()).dt.days
-        scale = [np.cos(np.radians(47.5)), 1.0]
-        graph = eb.Graph.build_knn(table[["long", "lat"]].to_numpy() * scale, k=5)
-        return Data(table.drop(columns="id"), y, graph, stored_splits(name))
+        places = table[["long", "lat"]].to_numpy() * [np.cos(np.radians(47.5)), 1.0]
+        graph = eb.Graph.build_knn(places, k=5)
+        return Data(table.drop(columns="id"), y, graph, stored_splits(name), places)
     table = table.sort_values("id", ignore_index=True) if name == "twitch_de" else table
     edges = pd.read_csv(home() / name / "edges.csv").to_numpy()
     graph = eb.Graph.from_edges(edges[:, 0], edges[:, 1], n_nodes=len(table))
@@ -156,7 +186,32 @@ def numbers(name: str, split: int, on: str) -> Task:
     data = read(name)
     nothing = np.zeros(0, dtype=int)
     task = Task(f"{name} {split}", data.X, data.y, data.graph, nothing, nothing)
+    if name == "kchouse":  # its coordinates are columns of the table
+        task = replace(task, coordinates=data.coordinates)
     return on_split(task, data.splits[split], on)
+
+
+def lucas_with_coordinates(split: int, on: str) -> Task:
+    """Return the house sales with coordinates in place of the graph."""
+    data = read("lucas")
+    X = data.X.assign(x=data.coordinates[:, 0], y=data.coordinates[:, 1])
+    task = numbers("lucas", split, on)
+    where = {"coordinates": ["x", "y"]}
+    return replace(task, X=X, graph=None, coordinates=data.coordinates, arguments=where)
+
+
+def temperatures(split: int, on: str) -> Task:
+    """Return the temperatures of land under clouds."""
+    table = pd.read_csv(next((home() / "modis").glob("*.csv*")))
+    known = np.flatnonzero(table["split"] == "train")
+    test = np.flatnonzero(table["split"] == "test")
+    if on == "val":
+        known, test = np.split(np.random.default_rng(split).permutation(known), [-20_000])
+    X = table[["lon", "lat"]]
+    places = X.to_numpy() * [np.cos(np.radians(X["lat"].mean())), 1.0]
+    y = table["temp"].to_numpy(dtype=float)
+    where = {"coordinates": ["lon", "lat"]}
+    return Task("modis", X, y, None, known, test, coordinates=places, arguments=where)
 
 
 def rewired_numbers(name: str, split: int, on: str) -> Task:
@@ -166,7 +221,7 @@ def rewired_numbers(name: str, split: int, on: str) -> Task:
 
 
 def few_labels(n_labels: int, seed: int, on: str) -> Task:
-    """Return the log prices of Lucas with few labels; with ``on="val"`` the latest are predicted."""
+    """Return the log prices of Lucas, with few labels."""
     data = read("lucas")
     split = data.splits[0]
     pool = split["train"] if on == "val" else np.concatenate([split["train"], split["val"]])
@@ -179,7 +234,7 @@ def thirds(name: str, split: int, on: str) -> Task:
     """Return tertiles of the labels as classes, with the labels of ``train`` alone."""
     task = numbers(name, split, on)
     classes = np.searchsorted(np.quantile(task.y, [1 / 3, 2 / 3]), task.y)
-    return replace(task, name=f"{name} thirds {split}", y=classes, metric="log_loss", eval_set=None)
+    return replace(task, name=f"{name} thirds {split}", y=classes, metric="log-loss", eval_set=None)
 
 
 def walls(split: int, on: str) -> Task:
@@ -189,12 +244,12 @@ def walls(split: int, on: str) -> Task:
     known = np.sort(np.random.default_rng(split).choice(y.size, 2_000, replace=False))
     rest = np.random.default_rng(99).permutation(np.setdiff1d(np.arange(y.size), known))
     test = np.sort(rest[:5_000] if on == "val" else rest[5_000:])
-    return Task(f"walls {split}", X, y, graph, known, test, metric="log_loss")
+    return Task(f"walls {split}", X, y, graph, known, test, metric="log-loss")
 
 
 def coauthor(name: str, split: int, on: str) -> Task:
     """Return the fields of authors."""
-    task = replace(numbers(name, split, on), metric="1 - accuracy")
+    task = replace(numbers(name, split, on), metric="error rate")
     return replace(task, y=np.asarray(task.y, dtype=int))
 
 
@@ -211,7 +266,8 @@ def homicides(split: int, on: str) -> Task:
         graph,
         known,
         parts["val" if on == "val" else "test"],
-        metric=f"half deviance, theta {NCOVR_THETA[split]}",
+        metric="negative binomial deviance",
+        theta=NCOVR_THETA[split],
         parameters={"loss": "negative_binomial"},
         arguments={"exposure": exposure},
     )
@@ -245,7 +301,7 @@ def policies(kind: str, split: int, on: str) -> Task:
         postcodes,
         nothing,
         nothing,
-        metric="poisson deviance",
+        metric="Poisson deviance",
         parameters={"loss": "poisson"},
         arguments={"exposure": exposure, "groups": code},
         new_rows=True,
@@ -256,6 +312,8 @@ def policies(kind: str, split: int, on: str) -> Task:
 #: By group: how many splits there are, and the function that returns the task of one.
 TASKS: dict[str, tuple[int, Callable[[int, str], Task]]] = {
     **{n: (1 if n == "lucas" else 5, lambda s, on, n=n: numbers(n, s, on)) for n in NUMBERS},
+    "lucas, coordinates": (1, lucas_with_coordinates),
+    "modis": (1, temperatures),
     "wiki": (5, lambda s, on: numbers("wiki", s, on)),
     "elect80 thirds": (1, lambda s, on: thirds("elect80", s, on)),
     "kchouse thirds": (1, lambda s, on: thirds("kchouse", s, on)),
@@ -283,9 +341,8 @@ def tasks(groups: list[str], splits: list[int] | None, on: str) -> Iterator[tupl
 
 
 def fit_and_predict(task: Task, **parameters: Any) -> tuple[Any, Array]:
-    """Fit the default, or with other parameters, and return the model and its predictions."""
-    classes = task.metric in ("log_loss", "1 - accuracy")
-    kind = eb.EBBSClassifier if classes else eb.EBBSRegressor
+    """Fit ebboost with its default or other parameters; return the model and its predictions."""
+    kind = eb.EBBSClassifier if task.n_classes else eb.EBBSRegressor
     model = kind(**{"random_state": 0, "n_jobs": 1, **task.parameters, **parameters})
     X, rows, known, eval_set = task.X, task.arguments, task.known, task.eval_set
     if task.new_rows:
@@ -293,13 +350,11 @@ def fit_and_predict(task: Task, **parameters: Any) -> tuple[Any, Array]:
         X, rows = X.iloc[kept], {name: values[kept] for name, values in rows.items()}
         known = np.arange(known.size)
         eval_set = None if eval_set is None else np.arange(known.size, kept.size)
-    validation = None
-    if eval_set is not None:
-        validation = (eval_set, task.y[task.eval_set])
+    validation = None if eval_set is None else (eval_set, task.y[task.eval_set])
     model.fit(X, task.y[task.known], nodes=known, graph=task.graph, eval_set=validation, **rows)
     if task.new_rows:
         test = {name: values[task.test] for name, values in task.arguments.items()}
         return model, model.predict(task.X.iloc[task.test], **test)
-    if classes:
+    if task.n_classes:
         return model, model.predict_proba(nodes=task.test)
     return model, model.predict(nodes=task.test)

@@ -1,12 +1,11 @@
 """Run the blocks of pages: ``python docs/outputs.py [pages]`` writes their output below them.
 
-All blocks of a page are one program, run from top to bottom in an empty folder; tests compare the
-output. A ``console`` block has commands after ``$`` and, below each, its output in a terminal of 80
-columns.
+All blocks of a page are one program, run from top to bottom in an empty folder. A ``console`` block
+has commands after ``$`` and, below each, what it prints in a terminal of 80 columns. Output that
+differs a little between processors is in a block ``text about``.
 """
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
@@ -14,60 +13,72 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from ebboost.cli.app import app
+from ebboost.defaults import PORTFOLIO
 
 BLOCK = re.compile(
-    r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    r"^```(python|console)( about)?\n(.*?)^```\n(?:\n```text( about)?\n(.*?)^```\n)?",
     flags=re.DOTALL | re.MULTILINE,
 )
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
-TRACKER = re.compile(r"^\[\d\d:\d\d:\d\d\] Task .*\n", flags=re.MULTILINE)  # of XGBoost
-OPTIONAL = ("shap",)  # used on a page, not installed for the tests
+MEMBERS = re.compile(r"(<!-- members -->\n).*?(<!-- end -->\n)", flags=re.DOTALL)
 
 
-def run_block(block: str, names: dict[str, object], where: str) -> str | None:
-    """Run a block and return its output; None if it needs a library that is not installed."""
-    optional = [name for name in OPTIONAL if f"import {name}\n" in block]
-    if any(importlib.util.find_spec(name) is None for name in optional):
-        return None
+def run_block(block: str, names: dict[str, object], where: str) -> str:
+    """Run a block of Python and return what it prints."""
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), warnings.catch_warnings():
-        if optional:  # warnings of these libraries
-            warnings.simplefilter("ignore")
+    with contextlib.redirect_stdout(output):
         exec(compile(block, where, "exec"), names)
-    return TRACKER.sub("", output.getvalue())
+    return without_ends(output.getvalue())
 
 
 def run_command(command: str) -> str:
-    """Run a command in the current folder and return its output, standard error included."""
+    """Run a command in the current folder and return what it prints."""
     words = shlex.split(command)
-    if words[0] == "ebboost" and not set(words) & {"|", "||", ">", ";"}:
-        # In this process: a new one takes a second to start.
+    if words[0] == "ebboost":  # in this process: a new one takes a second to start
         result = CliRunner(env={"COLUMNS": "80"}).invoke(
             app, words[1:], prog_name="ebboost"
         )
-        code, output = result.exit_code, result.output
+        code, output = result.exit_code, result.stdout
     else:
-        shell = f'set -o pipefail; ebboost() {{ "{sys.executable}" -m ebboost "$@"; }}\n{command}'
-        source = str(Path(__file__).resolve().parents[1] / "src")
         process = subprocess.run(
-            ["bash", "-c", shell],
-            env={**os.environ, "COLUMNS": "80", "PYTHONPATH": source},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
+            command, shell=True, capture_output=True, text=True, check=False
         )
         code, output = process.returncode, process.stdout
     if code:
         raise RuntimeError(f"{command}\n{output}")
-    lines = "\n".join(line.rstrip() for line in output.splitlines()).rstrip()
+    return without_ends(output)
+
+
+def without_ends(text: str) -> str:
+    """Return text without blanks at the ends of lines."""
+    lines = "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
     return f"{lines}\n" if lines else ""
+
+
+def members() -> str:
+    """Return the table of members of the default."""
+    names = (
+        "member",
+        "learner",
+        "field",
+        "propagation",
+        "neighbour columns",
+        "spectral columns",
+        "classes",
+    )
+    rows = [names, ["---"] * len(names)]
+    for one in PORTFOLIO:
+        parts = (one.propagates, one.neighbors, one.spectral, one.classes)
+        flags = ["yes" if part else "" for part in parts]
+        rows.append([one.name, one.learner, one.field, *flags])
+    return "".join(
+        "|" + "".join(f" {cell} |" if cell else " |" for cell in row) + "\n" for row in rows
+    )
 
 
 def fill(text: str, where: str) -> str:
@@ -75,18 +86,18 @@ def fill(text: str, where: str) -> str:
     names: dict[str, object] = {}
 
     def with_output(match: re.Match[str]) -> str:
-        if match[1] == "console":
+        kind, about, block, text_about, _ = match.groups(default="")
+        if kind == "console":
             steps = [
-                f"$ {step[1]}\n{run_command(step[1])}" for step in STEP.finditer(match[2])
+                f"$ {step[1]}\n{run_command(step[1])}" for step in STEP.finditer(block)
             ]
-            return f"```console\n{''.join(steps)}```\n"
-        output = run_block(match[2], names, where)
-        if output is None:
-            return match[0]
-        below = f"\n```text\n{output}```\n" if output else ""
-        return f"```python\n{match[2]}```\n{below}"
+            return f"```console{about}\n{''.join(steps)}```\n"
+        output = run_block(block, names, where)
+        below = f"\n```text{text_about}\n{output}```\n" if output else ""
+        return f"```python\n{block}```\n{below}"
 
-    return BLOCK.sub(with_output, text)
+    text = BLOCK.sub(with_output, text)
+    return MEMBERS.sub(lambda match: f"{match[1]}{members()}{match[2]}", text)
 
 
 def main() -> None:

@@ -28,11 +28,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from hatch_build import TARGETS, ZIG  # noqa: E402
 
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "src/ebboost/__init__.py").read_text())[1]
+#: What the package calls in a library.
+FUNCTIONS = {"ebboost_version", "ebboost_sweep_float", "ebboost_sweep_double"}
 #: What a library may need of its platform.
 SYSTEM_LIBRARIES = {
     "linux-gnu": {"libc.so.6", "libm.so.6"},
     "linux-musl": {"libc.so"},
-    "macos": {"@rpath/libkernels.dylib", "/usr/lib/libSystem.B.dylib"},
+    "macos": {"@rpath/libkernel.dylib", "/usr/lib/libSystem.B.dylib"},
     "windows": {"kernel32.dll"},
 }
 MACHINES = {"x86_64": ("X86_64", "AMD64"), "aarch64": ("AARCH64", "ARM64")}
@@ -62,7 +64,7 @@ def require(condition: object, message: str) -> None:
 
 
 def build(dist: Path) -> None:
-    """Build all files into an empty folder."""
+    """Build the files into an empty folder."""
     shutil.rmtree(dist, ignore_errors=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(dist)]
     subprocess.run([*command, "--sdist"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -77,10 +79,9 @@ def check(dist: Path) -> None:
     """Check versions, contents and libraries."""
     tag = os.environ.get("TAG") or f"v{VERSION}"
     require(tag == f"v{VERSION}", f"the tag is {tag}, the version {VERSION}")
-    sources = {
-        str(path.relative_to(ROOT / "src")): path.read_bytes()
-        for path in subprocess_lines("git", "ls-files", "src")
-    }
+    command = ["git", "ls-files", "src"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    sources = {name.removeprefix("src/"): (ROOT / name).read_bytes() for name in listed.split()}
     for target, path in wheels(dist).items():
         with zipfile.ZipFile(path) as wheel:
             contents = {name: wheel.read(name) for name in wheel.namelist()}
@@ -102,20 +103,13 @@ def check(dist: Path) -> None:
     require(packed <= names, f"the sdist lacks {packed - names}")
 
 
-def subprocess_lines(*command: str) -> list[Path]:
-    """The files that a command of git lists."""
-    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return [ROOT / line for line in output.splitlines()]
-
-
 def check_library(target: str, content: bytes) -> None:
     """Check machine, functions and what is needed of the platform."""
     library = lief.parse(content)
     machine, _, system = target.partition("-")
     system = system.partition(".")[0]
     exported = {function.name.lstrip("_") for function in library.exported_functions}
-    expected = functions()
-    require(expected <= exported, f"{target} lacks {expected - exported}")
+    require(exported >= FUNCTIONS, f"{target} lacks {FUNCTIONS - exported}")
     imported = {str(function.name) for function in library.imported_functions}
     python = {name for name in imported if name.lstrip("_").startswith("Py")}
     require(not python, f"{target} must not depend on a version of Python, imports {python}")
@@ -143,20 +137,8 @@ def check_glibc(target: str, library: lief.ELF.Binary) -> None:
             require(version <= limit, f"{target} needs {symbol.name} of {requirement.name}")
 
 
-def functions() -> set[str]:
-    """The functions that the package calls."""
-    source = (ROOT / "src/ebboost/_native/__init__.py").read_text()
-    names = re.findall(r'^    "([\w{}]+)": "', source, flags=re.MULTILINE)
-    return {"ebboost_sweep_version"} | {
-        "ebboost_" + name.format(real=real, bits=bits)
-        for name in names
-        for real in ("float", "double")
-        for bits in (16, 32)
-    }
-
-
 def run(dist: Path) -> None:
-    """Run two loops of the libraries that can run here: all must give the same bits."""
+    """Run the sweep of the libraries that can run here: all must give the same bits."""
     results = {}
     for target, path in wheels(dist).items():
         if target == "pure":
@@ -167,7 +149,7 @@ def run(dist: Path) -> None:
             print(f"not run: {target}, needs {emulator[0]}")
             continue
         with TemporaryDirectory() as folder, zipfile.ZipFile(path) as wheel:
-            name = next(name for name in wheel.namelist() if "libkernels" in name)
+            name = next(name for name in wheel.namelist() if "libkernel" in name)
             library = Path(wheel.extract(name, folder))
             program = Path(folder, "run_library.exe")
             source = str(ROOT / "tools/run_library.c")

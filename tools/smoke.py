@@ -28,7 +28,7 @@ model.fit(X, y[train], nodes=train, graph=graph).save("model.ebb")
 again = eb.load("model.ebb")
 assert np.array_equal(again.predict(), model.predict())
 score = again.score(y=y[test], nodes=test)
-print(json.dumps([eb.__version__, _native.COMPILED is not None, score]))
+print(json.dumps([eb.__version__, _native.sweep is not None, score]))
 """
 
 

@@ -125,9 +125,9 @@ class Objective:
             self._energy = FieldEnergy(posterior, loss, self.labels)
             if start_mode is None:
                 fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
-                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE**2)
+                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE)
             self.start_mode = start_mode
-        self._row_sums: Array | None = None
+        self._row_sums: Any = None
         start = self.start()
         # Trees are fitted to gradients and curvatures in the unit of a typical label, so that their
         # regularisation means the same for labels in cents and in dollars, and for P and 2P; and to
@@ -171,7 +171,7 @@ class Objective:
         def compute() -> float:
             values = checked_loss(self.loss, "value", self._scores(point), self.labels)
             result = float(total(self.labels.weight * values))
-            if point.z is not None:
+            if point.z is not None and point.prior_z is not None:
                 result += 0.5 * float(total(point.z * point.prior_z))
             return result / self._total_weight
 

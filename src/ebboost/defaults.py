@@ -8,6 +8,7 @@ field        none, the default strengths, or those estimated from the first row
 propagates   whether scores are propagated over the edges
 neighbors    columns with statistics of the neighbours' columns
 spectral     whether there are columns of the graph's spectral embedding
+classes      whether it is trained for three classes and more, too
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Member:
     propagates: bool = False
     neighbors: bool = False
     spectral: bool = False
+    classes: bool = True
 
     @property
     def uses_graph(self) -> bool:
@@ -35,8 +37,10 @@ class Member:
 
 PORTFOLIO = (
     Member("trees + default field", field="default"),
-    Member("trees + field + neighbours", field="estimated", neighbors=True),
-    Member("propagated trees + field + neighbours", "trees", "estimated", True, True),
+    Member("trees + field + neighbours", field="estimated", neighbors=True, classes=False),
+    Member(
+        "propagated trees + field + neighbours", "trees", "estimated", True, True, classes=False
+    ),
     Member("propagated trees + neighbours", propagates=True, neighbors=True),
     Member("network + field", "network", "estimated"),
     Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),
@@ -78,8 +82,9 @@ POISSON_FROM = 0.25
 # Folds by number of labels.
 FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
-# With time: blocks of the latest labels that are predicted from those before, and their share; models
-# of a member that are trained on all labels then; least share of labels that forecasts are made from.
+# With time: blocks of the latest labels that are predicted from those before, and their share;
+# models of a member that are trained on all labels then; least share of labels that forecasts are
+# made from.
 BLOCKS_IN_TIME = (4, 0.2)
 MODELS_IN_TIME = 2
 SHARE_BEFORE_FORECAST = 0.3
@@ -98,9 +103,8 @@ def learning_rate(n_labels: int, classes: bool, network: bool, propagates: bool)
     """Return the learning rate."""
     if network:
         return NETWORK_RATE
-    if classes:
-        return CLASS_RATE
     rate = next((rate for below, rate in RATES if n_labels < below), RATE_BEYOND)
+    rate = CLASS_RATE if classes else rate
     return rate * PROPAGATED_RATE if propagates else rate
 
 

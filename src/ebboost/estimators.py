@@ -1,9 +1,12 @@
-"""The scikit-learn interface: parameters, their documentation, and the methods of a fitted model."""
+"""The scikit-learn interface: parameters, their documentation, methods of a fitted model."""
+
+from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from difflib import get_close_matches
 from html import escape
 from inspect import signature
 from numbers import Integral, Real
@@ -20,8 +23,8 @@ from ebboost import files
 from ebboost._common import Array, LabelledRows, LabelsLike, Seed, TableLike, warn_caller
 from ebboost.callbacks import INTERRUPTED, Callback, as_callbacks
 from ebboost.data import checks
-from ebboost.data.leakage import warn_of_leakage
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
+from ebboost.data.leakage import warn_of_leakage
 from ebboost.explain import Explanation, contribution_rows, explain
 from ebboost.field import LatentField
 from ebboost.fit import fit
@@ -31,7 +34,7 @@ from ebboost.intervals import Intervals, PredictionSets, distribution_of, with_i
 from ebboost.losses import Loss
 from ebboost.metrics import MetricFunction, Scored, as_metric
 from ebboost.model import Model
-from ebboost.predict import offset_of, order_of, predict_rows, read_table
+from ebboost.predict import names_of, offset_of, order_of, predict_rows, read_table
 from ebboost.smoothing import Smoother
 from ebboost.summary import summarize
 
@@ -48,7 +51,8 @@ PARAMETERS = """n_estimators : int, default=3000
         for ``n_estimators`` rounds.
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model of each member is trained for each fold, without its labels.
-        1: one model, for which a tenth of the labels is held out, as in the preset "fast".
+        1: a tenth of the labels is held out, and one or two members are trained once, as in the
+        preset "fast".
         ``"auto"``: 5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3.
     max_seconds : float, optional
         End the fit after so many seconds, with the members that are complete by then.
@@ -123,7 +127,7 @@ class BaseEBBS(BaseEstimator):
 
     _classes: ClassVar[bool] = False
     _fit: ClassVar[Callable[..., Model]] = staticmethod(fit)
-    _model: ClassVar[Model | None] = None
+    _model: ClassVar[Any] = None  # the fitted model
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right"), None],
@@ -155,7 +159,7 @@ class BaseEBBS(BaseEstimator):
     neighbor_features: NeighborFeatures | str | None = "auto"
     feature_smoothing: Smoother | str | None = "auto"
     spectral_features: SpectralFeatures | str | None = "auto"
-    learner: "Learner | str" = "lightgbm"
+    learner: Learner | str = "lightgbm"
     loss: Loss | str = "auto"
     categorical_features: str | Sequence[str | int] = "auto"
     device: str = "cpu"
@@ -167,7 +171,8 @@ class BaseEBBS(BaseEstimator):
         """Check the names of parameters before ``__init__`` is called."""
         unknown = [name for name in parameters if name not in signature(cls).parameters]
         if unknown:
-            hint = f"See help({cls.__name__})."
+            near = get_close_matches(unknown[0], signature(cls).parameters, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"See help({cls.__name__})."
             if unknown[0] in OF_LEARNERS:
                 value = f"{unknown[0]}={parameters[unknown[0]]!r}"
                 hint = f"It belongs to the learner: {cls.__name__}(learner=eb.LightGBM({value}))."
@@ -181,8 +186,8 @@ class BaseEBBS(BaseEstimator):
         Parameters
         ----------
         name : {"fast", "paper"}
-            One model, whose parts follow from the data; the settings of the published experiments,
-            with CatBoost.
+            Plain trees, and trees with a field and columns of neighbours, each trained once; the
+            settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 
@@ -278,7 +283,9 @@ class BaseEBBS(BaseEstimator):
         (34,)
         """
         self._validate_params()
-        self._model = self._fit(
+        if isinstance(sample_weight, Graph):
+            raise TypeError("Name the graph: fit(X, y, graph=graph).")
+        self._model = self._fit(  # type: ignore[misc]
             self,
             X,
             y,
@@ -347,7 +354,7 @@ class BaseEBBS(BaseEstimator):
         Returns
         -------
         ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
-        PredictionSets(prediction, contains)
+        PredictionSets(prediction, contains); these have a method ``to_frame``
 
         Examples
         --------
@@ -375,9 +382,10 @@ class BaseEBBS(BaseEstimator):
         )
         if interval is None:
             return model.output.decode(predictions.raw)
-        if model.output.is_classifier:
-            return with_sets(model, predictions, interval)
-        return with_intervals(model, predictions, interval)
+        bounds = with_sets if model.output.is_classifier else with_intervals
+        result: Any = bounds(model, predictions, interval)
+        result.index = names_of(model, X, graph, nodes)
+        return result
 
     def predict_distribution(self, X: TableLike = None, **where: Any) -> Any:
         """Return the predictive distribution of each row, a frozen distribution of scipy.
@@ -516,6 +524,50 @@ class BaseEBBS(BaseEstimator):
         True
         """
         files.save(self.model_, path, table)
+
+    def plot(self, name: str = "importances", ax: Any = None, **options: Any) -> Any:
+        """Draw the model with one of the functions of ``ebboost.plot``.
+
+        Parameters
+        ----------
+        name : str, default="importances"
+            Such as ``"map"``, ``"predicted_vs_true"`` or ``"coverage_by_group"``.
+        ax : Axes, optional
+            Axes to draw into; by default those of a new figure.
+        **options
+            Other arguments of that function.
+
+        Returns
+        -------
+        Axes
+
+        Examples
+        --------
+        >>> import ebboost as eb, matplotlib
+        >>> matplotlib.use("agg")
+        >>> X, y, graph, _ = eb.datasets.load_elect80()
+        >>> model = eb.EBBSRegressor.from_preset("fast", random_state=0).fit(X, y, graph=graph)
+        >>> model.plot("importances").get_xlabel()
+        'share of what was learned'
+        """
+        from ebboost.inspection import plots
+
+        if name not in plots.OF_MODELS:
+            raise ValueError(f"name must be one of {', '.join(plots.OF_MODELS)}, got {name!r}.")
+        return getattr(plots, name)(self, ax, **options)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a report on the model, one HTML file: :func:`ebboost.write_report`.
+
+        Parameters
+        ----------
+        path : path
+        **options
+            Other arguments of that function.
+        """
+        from ebboost.inspection.report import write_report
+
+        write_report(self, path, **options)
 
     def explanations(self, nodes: ArrayLike, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted rows as exact sums of contributions, to print or plot.

@@ -8,11 +8,12 @@ the labels, K = (SᵀHS + Q)⁻¹, and e = z − ∇ℓ/h are working residuals:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from ebboost._common import Array, IntArray
+from ebboost._common import IntArray
 from ebboost.data.table import Table
 from ebboost.field import Posterior
 from ebboost.model import Component, Model
@@ -82,8 +83,10 @@ class Explanation:
         lines += [f"  {name:<33}{value:+12.{decimals}f}" for name, value in terms]
         return "\n".join(lines)
 
+    __repr__ = __str__  # notebooks show what print shows
+
     def _repr_html_(self) -> str:
-        return f"<pre>{self}</pre>"
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def _largest(
@@ -136,12 +139,11 @@ def explain(model: Model, rows: IntArray, table: Table | None) -> list[Explanati
             for place, (base, names, other, of_labels) in zip(batch, parts, strict=True):
                 factor, shift = _factor(one, base, offsets[place], names, other, of_labels)
                 bases[place] += one.weight * shift
-                for target, source in zip(
-                    (own, others, labels), (names, other, of_labels), strict=True
-                ):
+                pairs: Any = zip((own, others, labels), (names, other, of_labels), strict=True)
+                for target, source in pairs:
                     for key, value in source.items():
-                        total = target[place].get(key, 0.0)  # type: ignore[call-overload]
-                        target[place][key] = total + one.weight * factor * value  # type: ignore[index]
+                        total = target[place].get(key, 0.0)
+                        target[place][key] = total + one.weight * factor * value
     return [
         Explanation(
             node=int(row),

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
-from ebboost.linalg import SMALL, Solver, Structure
+from ebboost.linalg import SMALL, Solver, Structure, conjugate_gradients, preconditioner
 from ebboost.losses import Loss
 from ebboost.sums import total
 
@@ -189,9 +189,14 @@ class Posterior:
         """Solve one system for b of shape (n_nodes, c), each column with its own curvature."""
         if curvature.shape[1] == 1:
             return self.solver(curvature, near, once=True).solve(right, tolerance)
-        columns = zip(curvature.T, right.T, strict=True)
-        solved = [self.solver(h[:, None], near, True).solve(b, tolerance) for h, b in columns]
-        return np.column_stack(solved)
+        on_nodes = self.sums(curvature)
+        data = self.prior.data[self.prior.structure.diagonal]
+        diagonal = on_nodes + data[:, None]
+
+        def multiply(v: Array) -> Array:
+            return self.prior.matrix.times(v) + on_nodes * v
+
+        return conjugate_gradients(multiply, right, preconditioner(diagonal, near), tolerance)
 
 
 class FieldEnergy:

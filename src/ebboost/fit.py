@@ -65,6 +65,8 @@ logger = logging.getLogger(__name__)
 ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
 LEAST_MEAN = 1e-300  # that has a logarithm
+WEIGHT_SEARCHES = 5
+SEARCH_TOLERANCE = 1e-7  # share by which a search for weights must lower the loss
 
 
 @dataclass(frozen=True)
@@ -204,16 +206,18 @@ def fit(
         )  # fmt: skip
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
-        announce(watchers, data, runs[0], 1, len(members))
+        n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
+        n_members = len(members) + n_before
+        announce(watchers, data, runs[0], 1, n_members)
         done = {run.parts.key for run in runs}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
-            if parts.key in done:
+            if parts.key in done or member == runs[0].parts.member:
                 continue
             run = cross_fit(parts, data, watchers, limit)
-            announce(watchers, data, run, number + 1, len(members))
+            announce(watchers, data, run, number + n_before + 1, n_members)
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done.add(parts.key)
@@ -391,7 +395,7 @@ def portfolio(data: Data) -> list[Member]:
     settings = data.settings
     members = list(PORTFOLIO)
     graph = None if data.places is None else data.places.graph
-    if graph is None or (data.places.are_rows and graph.n_edges == 0):
+    if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
     else:
         if graph.n_edges == 0:
@@ -405,11 +409,13 @@ def portfolio(data: Data) -> list[Member]:
     if settings.n_folds == 1 or (data.folds.n_models == 1 and not data.folds.in_time):
         is_estimated = members[0].field and data.folds.unseen.size >= defaults.FEWEST_LABELS
         return members[1:2] if is_estimated else members[:1]
+    if data.labels.target.shape[1] > 1:
+        members = [member for member in members if member.classes]
     return members
 
 
 def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
-    """Return what a member is on these data; parts that the user has set are those of all members."""
+    """Return what a member is on these data; parts that the user has set are those of all."""
     settings, output = data.settings, data.output
     classes, n_labels = output.is_classifier, data.labels.size
     is_network = member.learner == "network"
@@ -536,7 +542,7 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
 def first_run(
     data: Data, members: Sequence[Member], watchers: Sequence[Callback], limit: Limit
 ) -> tuple[Data, LatentField | None, list[Run]]:
-    """Train the first member, and estimate the field and the open parameters of the loss from it."""
+    """Train the first member, and estimate the field and the loss's open parameters from it."""
     first = members[0]
     if first.field == "estimated":  # one model: strengths from plain trees
         first = Member("trees")
@@ -593,7 +599,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
                 trained = [job.result() for job in jobs]
         else:
             trained = [train(fold) for fold in range(n_folds)]
-    models = []
+    models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)
         if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
@@ -762,9 +768,9 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
     weight = labels.weight / labels.weight.sum()
     if type(loss) is SquaredError:
         root = np.sqrt(weight)[:, None]
-        columns = np.column_stack([*own[:, :, 0], labels.target[:, 0] - np.ravel(fixed)])
+        columns = np.column_stack([own[:, :, 0].T, labels.target[:, 0] - np.ravel(fixed)])
         mean = weight @ columns
-        triangle = np.linalg.qr(root * (columns - mean), mode="r")
+        triangle: Any = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
     mean = np.zeros(n_members)
@@ -786,8 +792,13 @@ def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tup
     start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
     options = {"ftol": 1e-12, "gtol": 1e-9}
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    best = found.x if found.fun < value(start)[0] else start
+    best, least = start, value(start)[0]
+    for _ in range(WEIGHT_SEARCHES):  # a search may end early where scores are exponents
+        found = minimize(value, best, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        has_improved = found.fun < least - SEARCH_TOLERANCE * abs(least)
+        best, least = (found.x, found.fun) if found.fun < least else (best, least)
+        if not has_improved:
+            break
     weights = best[:n_members]
     if has_intercept:
         return weights, scale * best[n_members:] - weights @ mean
@@ -853,8 +864,8 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     ]
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
-    names = ("reader", "table", "feature_names", "output", "places", "coordinates", "offset")
-    names = (*names, "row_labels", "geometry")
+    names = ["reader", "table", "feature_names", "output", "places", "coordinates", "offset"]
+    names += ["row_labels", "geometry"]
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,

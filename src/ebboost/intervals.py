@@ -6,8 +6,8 @@ of labels that models were not trained on. Intervals have the ends of that distr
 levels that contain as many of those labels as wanted.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
-from ebboost.learners import Ensemble, LightGBM
-from ebboost.losses import Gamma, Loss, NegativeBinomial, Poisson, Quantile, Tweedie
+from ebboost.frames import as_frame
+from ebboost.learners import Ensemble
+from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
 from ebboost.model import Model
 from ebboost.predict import Predictions, Rows, rows_of_nodes
 
@@ -43,7 +44,13 @@ NO_RESIDUALS = (
 )
 
 
-class Intervals(NamedTuple):
+class _Ends(NamedTuple):
+    prediction: Array
+    lower: Array
+    upper: Array
+
+
+class Intervals(_Ends):
     """Predictions and the ends of their intervals, one entry for each row.
 
     Parameters
@@ -51,12 +58,27 @@ class Intervals(NamedTuple):
     prediction, lower, upper : ndarray of shape (n,)
     """
 
-    prediction: Array
-    lower: Array
-    upper: Array
+    index: Any = None  # names of the rows
+
+    def to_frame(self) -> Any:
+        """Return a dataframe with the index of the rows.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+        """
+        return as_frame(self._asdict(), self.index)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
 
 
-class PredictionSets(NamedTuple):
+class _Sets(NamedTuple):
+    prediction: NDArray[Any]
+    contains: NDArray[np.bool_]
+
+
+class PredictionSets(_Sets):
     """Predicted classes, and which classes the set of each row contains.
 
     Parameters
@@ -66,8 +88,22 @@ class PredictionSets(NamedTuple):
         In the order of ``classes_``. A set contains at least the most probable class.
     """
 
-    prediction: NDArray[Any]
-    contains: NDArray[np.bool_]
+    index: Any = None  # names of the rows
+    classes: tuple[Any, ...] = ()
+
+    def to_frame(self) -> Any:
+        """Return a dataframe with the index of the rows, and a column for each class.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+        """
+        names = [str(name) for name in self.classes]
+        columns = dict(zip(names, self.contains.T, strict=True))
+        return as_frame({"prediction": self.prediction, **columns}, self.index)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
 
 
 @dataclass(frozen=True)
@@ -92,9 +128,9 @@ class Spread:
     scores: Array  # normal scores of the unseen labels, of shape (m,)
     deviation: Array  # standard deviations there
     #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
-    later: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    later_scores: Array = field(default_factory=lambda: np.zeros(0))
-    trees: Ensemble | None = field(default=None, repr=False)  # of log s
+    later: IntArray = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    later_scores: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
+    trees: Ensemble | None = dataclasses.field(default=None, repr=False)  # of log s
 
 
 def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None) -> Spread | None:
@@ -438,4 +474,6 @@ def with_sets(model: Model, predictions: Predictions, level: float) -> Predictio
     own = output.apply_link(predictions.raw)
     contains = 1.0 - own <= conformal_quantile(miss, level)
     contains[np.arange(len(own)), own.argmax(axis=1)] = True
-    return PredictionSets(output.decode(predictions.raw), contains)
+    result = PredictionSets(output.decode(predictions.raw), contains)
+    result.classes = tuple(np.asarray(output.classes).tolist())
+    return result

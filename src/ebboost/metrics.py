@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
 
+from ebboost._common import Array
+from ebboost.data.labels import one_hot
 from ebboost.losses import Loss
 from ebboost.losses.base import initial_scores
-from ebboost.data.labels import one_hot
-from ebboost._common import Array
 
 #: A function ``metric(y_true, y_predicted)``: of numbers, or of class indices and probabilities.
 MetricFunction = Callable[..., float]

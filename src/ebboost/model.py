@@ -110,7 +110,7 @@ class Gain:
             pair = [2.0 * one for one in pair]
         difference = pair[0] - pair[1]
         error = float(difference.std() / np.sqrt(max(difference.size, 1)))
-        return cls(metric_of(loss), *levels, error, labels.size)
+        return cls(metric_of(loss), levels[0], levels[1], error, labels.size)
 
     @property
     def relative(self) -> float:

@@ -99,10 +99,9 @@ def predict_rows(
         elif rows.places is not None or new_labels is not None:
             result = Predictions(on_graph(model, rows, new_labels), rows)
         else:
-            scores = [new_scores(model, number, rows) for number in range(len(model.components))]
-            pairs = zip(model.components, scores, strict=True)
-            raw = [one.to_raw(own) for one, own in pairs]
-            result = Predictions(model.weighted(raw, rows.offset), rows)
+            pairs = enumerate(model.components)
+            parts = [one.to_raw(new_scores(model, number, rows)) for number, one in pairs]
+            result = Predictions(model.weighted(parts, rows.offset), rows)
     if nodes is None:
         return result
     return select(result, checks.node_positions(order.rows(nodes), len(result.raw), repeats=True))
@@ -114,6 +113,15 @@ def order_of(model: Model, X: TableLike, graph: Graph | None) -> checks.RowOrder
         names = model.graph if model.places is not None and model.places.are_rows else None
         return checks.RowOrder(None, names, model.row_labels)
     return checks.RowOrder(X, graph)
+
+
+def names_of(model: Model, X: TableLike, graph: Graph | None, nodes: Any) -> Any:
+    """Return what rows are called: their pandas index, or ids of a graph; None if they are not."""
+    order = order_of(model, X, graph)
+    names = order.ids if order.index is None else order.index
+    if names is None or nodes is None:
+        return names
+    return names[checks.node_positions(order.rows(nodes), len(names), repeats=True)]
 
 
 def select(predictions: Predictions, chosen: IntArray) -> Predictions:
@@ -267,8 +275,8 @@ def attached_edges(model: Model, attach: Any, n_rows: int) -> sparse.csr_array:
         )
     rows = checks.node_positions(attach[0], n_rows, "attach[0]", repeats=True)
     found = checks.RowOrder(None, graph).rows(attach[1], "attach[1]", strict=True)
-    where = {"repeats": True, "table": "the table fitted on"}
-    nodes = checks.node_positions(found, graph.n_nodes, "attach[1]", **where)
+    table = "the table fitted on"
+    nodes = checks.node_positions(found, graph.n_nodes, "attach[1]", repeats=True, table=table)
     if rows.size != nodes.size:
         problem = f"attach names {rows.size} rows and {nodes.size} fitted nodes"
         raise ValueError(f"{problem}: pass a pair for each edge.")
@@ -377,7 +385,7 @@ def on_graph(model: Model, rows: Rows, new_labels: LabelledRows | None) -> Array
             own if labels is None else labels.subset(~np.isin(labels.rows, own.rows)).concat(own)
         )
     raw = []
-    for number, one in enumerate(model.components):
+    for one in model.components:
         base = one.ensemble.predict(new_columns(model, one, rows))
         base = np.vstack([one.scores, base]) if first else base
         if one.smoothing is not None:

@@ -6,7 +6,7 @@ A smoother holds parameters; ``smoother.operator(graph)`` is the linear map P on
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ebboost._common import IntArray, check_number
 from ebboost.graph import Graph
 from ebboost.linalg import Solver, SparseMatrix, Structure
 
-Scores = NDArray[np.floating]
+Scores = NDArray[Any]
 
 
 class Operator(ABC):
@@ -188,7 +188,7 @@ def laplacian_system(graph: Graph, lam: float, normalized: bool) -> sparse.csr_a
 def largest_eigenvalue(system: sparse.csr_array) -> float:
     """Return σ of Lemma 1, the largest eigenvalue, or up to one percent more.
 
-    Lanczos approaches it from below, hence the percent; row sums of absolute values are a bound too.
+    Lanczos approaches it from below, hence the percent; row sums of absolute values bound it too.
     """
     bound = float(abs(system).sum(axis=1).max())
     n_nodes = system.shape[0]

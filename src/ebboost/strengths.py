@@ -29,7 +29,7 @@ RATIO_ENDS = (0.03, 1e3)
 # Accuracy of modes and, where the loss is squared error, of means.
 MODE_TOLERANCE = 1e-2
 MEAN_TOLERANCE = 1e-5
-# Folds of labels that are hidden in turn; up to so many numbers all are predicted, beyond the first.
+# Folds of labels that are hidden in turn; up to so many numbers all are predicted, else the first.
 N_FOLDS = 5
 ALL_FOLDS_UP_TO = 5_000
 # Rounds of strengths and parameters in turn.

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ebboost.field import LatentField
+from ebboost.formatting import figure
 from ebboost.intervals import half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
 
@@ -30,7 +31,7 @@ def summarize(model: Model) -> str:
         rows.append(("members", f"weight, and {metric} at labels that were not trained on:"))
         for row in sorted(model.selection, key=lambda row: -row["weight"]):
             error = in_metric(model.output.loss, row["loss"])
-            text = f"{row['weight']:<8.3f}{error:<10.4g}{row['member']}"
+            text = f"{row['weight']:<8.3f}{figure(error):<10}{row['member']}"
             rows.append(("", f"{'':12}{text}"))
     rows += _field_rows(model)
     rows += _interval_rows(model)
@@ -44,7 +45,8 @@ def is_harm(gain: Gain) -> bool:
 
 def gain_text(gain: Gain) -> str:
     """Return the error without and with the graph, and the difference with its standard error."""
-    levels = f"{gain.metric} {gain.without:.4g} without the graph, {gain.with_graph:.4g} with it"
+    without, with_graph = figure(gain.without), figure(gain.with_graph)
+    levels = f"{gain.metric} {without} without the graph, {with_graph} with it"
     if gain.with_graph == gain.without or not gain.without:
         return levels
     error = 100.0 * gain.standard_error / abs(gain.without)
@@ -75,6 +77,6 @@ def _interval_rows(model: Model) -> list[tuple[str, str]]:
     widths, rows = half_widths(model, 0.9)
     if not np.isfinite(widths).all():
         return [("intervals", "none of 90 %: too few labels that were not trained on")]
-    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9])
-    text = f"90 % within ±{middle:.4g} for half of {rows} ({low:.4g} to {high:.4g} for most)"
+    low, middle, high = (figure(float(one)) for one in np.quantile(widths, [0.1, 0.5, 0.9]))
+    text = f"90 % within ±{middle} for half of {rows} ({low} to {high} for most)"
     return [("intervals", text)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from tests.safety.commands import finite, process, write_tables
+from tests.safety.commands import finite, process, run, write_tables
 from tests.safety.problems import CHEAP, FIELD, GRAPH, POINTS, TABLE, TRUTH, labels, regressor
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals differ")
@@ -151,6 +151,18 @@ def test_a_thread_and_a_handler_of_the_user_are_left_alone():
     thread.start()
     thread.join()
     assert is_complete(models[0])
+
+
+@pytest.mark.parametrize("command", ["check", "fit", "predict", "report", "explain"])
+def test_ctrl_c_while_a_command_reads_changes_no_file(command, tmp_path, monkeypatch):
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ebboost.cli.problem.read_table", pressed)
+    monkeypatch.setattr("ebboost.cli.commands.load", pressed)
+    words = {"check": ("e.csv", "-t", "y"), "fit": ("e.csv", "-t", "y"), "explain": ("1",)}
+    result = run(command, tmp_path / "n.csv", *words.get(command, ()), code=130)
+    assert result.err == "ebboost: stopped; no file was changed." and not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("moment", ["import", "fit"])

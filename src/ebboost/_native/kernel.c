@@ -47,14 +47,15 @@ PUBLIC int64_t ebboost_version(void) { return 1; }
     }
 
 #define SWEEP(REAL)                                                                              \
-    COLUMNS(REAL, 1) COLUMNS(REAL, 2) COLUMNS(REAL, 4) COLUMNS(REAL, 8)                          \
+    COLUMNS(REAL, 1) COLUMNS(REAL, 2) COLUMNS(REAL, 3) COLUMNS(REAL, 4) COLUMNS(REAL, 8)         \
     PUBLIC void ebboost_sweep_##REAL(ARGUMENTS(REAL)) {                                          \
         int64_t step;                                                                            \
         for (int64_t c = 0; c < width; c += step) {                                              \
             const int64_t rest = width - c;                                                      \
-            step = rest >= 8 ? 8 : rest >= 4 ? 4 : rest >= 2 ? 2 : 1;                            \
+            step = rest >= 8 ? 8 : rest >= 4 ? 4 : rest;                                         \
             (step == 8 ? sweep_##REAL##_8 : step == 4 ? sweep_##REAL##_4                         \
-                : step == 2 ? sweep_##REAL##_2 : sweep_##REAL##_1)(                              \
+                : step == 3 ? sweep_##REAL##_3 : step == 2 ? sweep_##REAL##_2                    \
+                : sweep_##REAL##_1)(                                                             \
                 first, last, start, column, value, width, v + c, factor,                         \
                 source ? source + c : source, out + c);                                          \
         }                                                                                        \

@@ -23,6 +23,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null",
 CURRENCY = r"\s*(?:[€$£¥%]|EUR|USD|GBP|CHF)\s*"
 THOUSANDS = r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
 DECIMAL_COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*),\d+"
+GROUPS = r"[+-]?\d{1,3}(?:\.\d{3})+"  # 1.234 in a table of decimal commas
 ISO_DATE = r"\d{4}-\d\d-\d\d(?:[T ]|$)"
 MOSTLY = 0.5  # share of cells from which on the others are errors
 SAMPLE = 20  # texts that formats of dates are guessed from
@@ -39,7 +40,6 @@ class Column:
     values: pd.Series
     is_bad: NDArray[np.bool_]
     example: str = ""  # of what is not obvious
-    has_decimal_comma: bool = False
 
 
 def understand(table: Table, name: str, unknown: Any = False) -> Column:
@@ -57,12 +57,12 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
     if texts.str.lower().isin(["true", "false"]).all():  # or there are none
         values = (texts.str.lower() == "true").reindex(column.index)
         return Column("numbers", values if known.all() else values.astype(float), nothing)
-    numbers, has_comma = as_numbers(texts, table.delimiter == ";")
+    numbers = as_numbers(texts, table.has_commas)
     dates, is_doubtful = as_dates(texts) if numbers.isna().any() else (numbers * np.nan, False)
     for kind, values in (("numbers", numbers), ("dates", dates)):
         if values.notna().mean() <= MOSTLY:
             continue
-        odd = values[pd.to_numeric(texts, errors="coerce").isna() & values.notna()]
+        odd = values[(pd.to_numeric(texts, errors="coerce") != values) & values.notna()]
         shown = "".join(f"{one:%Y-%m-%d}" if kind == "dates" else f"{one:g}" for one in odd[:1])
         example = f"{texts[odd.index[0]]!r} is {shown}" if shown else ""
         is_bad = values.isna().reindex(column.index, fill_value=False).to_numpy()
@@ -72,23 +72,28 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
                 "them as 2024-05-31 to be sure.",
                 stacklevel=2,
             )
-        return Column(kind, values.reindex(column.index), is_bad, example, has_comma)
+        return Column(kind, values.reindex(column.index), is_bad, example)
     return Column("text", texts.astype(object).reindex(column.index).where(known, None), nothing)
 
 
-def as_numbers(texts: pd.Series, prefers_comma: bool = False) -> tuple[pd.Series, bool]:
-    """Return text as numbers, NaN where it is none, and whether commas are decimal ones."""
+def as_numbers(texts: pd.Series, has_commas: bool = False) -> pd.Series:
+    """Return text as numbers, NaN where it is none.
+
+    In a table that ``has_commas`` as decimal points, dots separate thousands if they all may.
+    """
     plain = pd.to_numeric(texts, errors="coerce")
-    if plain.notna().all():
-        return plain, False
+    if plain.notna().all() and not has_commas:
+        return plain
     bare = texts.str.replace(CURRENCY, "", regex=True)
     english = bare.where(~bare.str.fullmatch(THOUSANDS), bare.str.replace(",", ""))
+    with_dots = bare[bare.str.contains(".", regex=False)]
+    are_groups = has_commas and with_dots.str.fullmatch(f"{GROUPS}|{DECIMAL_COMMA}").all()
+    pattern = f"{GROUPS}|{DECIMAL_COMMA}" if are_groups else DECIMAL_COMMA
     german = bare.str.replace(".", "").str.replace(",", ".")
-    german = bare.where(~bare.str.fullmatch(DECIMAL_COMMA), german)
-    readings = [(plain, False)]  # of 1,234 the first that reads most
-    for reading in (german, english) if prefers_comma else (english, german):
-        readings.append((pd.to_numeric(reading, errors="coerce"), reading is german))
-    return max(readings, key=lambda one: int(one[0].notna().sum()))
+    german = bare.where(~bare.str.fullmatch(pattern), german)
+    order = (german, english, texts) if has_commas else (texts, english, german)
+    readings = [plain if one is texts else pd.to_numeric(one, errors="coerce") for one in order]
+    return max(readings, key=lambda one: int(one.notna().sum()))  # the first that reads most
 
 
 def as_dates(texts: pd.Series) -> tuple[pd.Series, bool]:
@@ -116,15 +121,14 @@ def as_dates(texts: pd.Series) -> tuple[pd.Series, bool]:
 
 def features(
     table: Table, leave: Sequence[str], categorical: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, list[str]], bool]:
-    """Return the columns to learn from, their names by kind, and whether commas are decimal ones.
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Return the columns to learn from, and their names by kind.
 
     A cell that is no number or date, in a column of such, is an error with its line. Columns of
     names are left out, with a warning.
     """
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left out": []}
     X: dict[str, pd.Series] = {}
-    commas = False
     for name in [name for name in table.names if name not in leave]:
         if name in categorical:
             X[name] = as_names(table, name).astype("category")
@@ -133,7 +137,6 @@ def features(
         column = understand(table, name)
         more = f"; --categorical {name!r} takes the column as categories, --drop {name!r} drops it"
         check_cells(table, name, column, more)
-        commas |= column.has_decimal_comma
         values, known = column.values, column.values.dropna()
         if column.kind != "text":
             example = f" ({column.example})" if column.example else ""
@@ -151,7 +154,7 @@ def features(
         X[name] = values
     if not X:
         raise ValueError(f"{table.path} has no column to learn from besides ids and target.")
-    return pd.DataFrame(X), {kind: own for kind, own in kinds.items() if own}, commas
+    return pd.DataFrame(X), {kind: own for kind, own in kinds.items() if own}
 
 
 def check_cells(table: Table, name: str, column: Column, remedies: str = "") -> None:
@@ -170,8 +173,11 @@ def as_names(table: Table, name: str) -> pd.Series:
     return texts.where(~texts.isin(MISSING), None)
 
 
-def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[Any, str]:
-    """Return the target, NaN or None where unknown, and "regression" or "classification"."""
+def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[Any, str, str]:
+    """Return the target, NaN or None where unknown, "regression" or "classification", an example.
+
+    The example is of what is not obvious, else "".
+    """
     texts = as_names(table, name)
     as_numbers = pd.to_numeric(pd.Series(list(missing), dtype=object), errors="coerce").dropna()
     unknown = texts.isna() | texts.isin(missing)  # -999 is also -999.0
@@ -187,13 +193,15 @@ def labels(table: Table, name: str, task: str, missing: Sequence[str]) -> tuple[
         is_spoilt = not is_number and len(known) > FEW_ROWS and known.nunique() > most
         task = "regression" if is_spoilt else infer_task(known)
     if task == "regression":
-        remedy = "Correct it, or predict classes: --task classification."
-        return numbers(table, name, f"the target {name!r}", remedy, unknown), task
+        remedy = "Correct it; if it means unknown, --missing {value!r} says so; or predict "
+        remedy += "classes: --task classification."
+        values = numbers(table, name, f"the target {name!r}", remedy, unknown)
+        return values, task, column.example
     if is_number and known.dtype.kind == "f" and (known % 1 == 0).all():
         known = known.astype(int)  # floats because of a gap
     result = np.full(len(texts), None, dtype=object)
     result[~unknown.to_numpy()] = known.tolist()
-    return result, task
+    return result, task, column.example if is_number else ""
 
 
 def numbers(
@@ -207,6 +215,7 @@ def numbers(
     invalid = (values.isna() & texts.notna() & ~np.asarray(unknown)).to_numpy()
     if where := table.where(invalid):
         value = texts.iloc[int(invalid.argmax())]
+        remedy = remedy.format(value=value)
         raise ValueError(f"{where}: {what} is {value!r}, not a number. {remedy}")
     return values.to_numpy()
 

@@ -17,14 +17,15 @@ from ebboost._common import IntArray
 from ebboost.callbacks import INTERRUPTED, ProgressBar
 from ebboost.cli import columns, outputs
 from ebboost.cli import problem as problems
-from ebboost.cli.files import Table, read_table, suggestion
-from ebboost.cli.problem import EdgesFile, ModelFile, NodesFile, Options, Problem, Target, option
+from ebboost.cli.files import Table, check_exists, read_table, suggestion
+from ebboost.cli.problem import EdgesFile, ModelFile, NodesFile, Options, Target, option
+from ebboost.formatting import count, figure, file_size, number
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_row_numbers
 from ebboost.inspection import diagnostics
-from ebboost.inspection.formatting import count, figure, file_size, number
 from ebboost.inspection.graph_check import GraphCheck, check_data, check_graph
 from ebboost.model import Model
+from ebboost.predict import names_of
 
 _ESTIMATE = "Whether to fit, which shows what the graph is worth and takes most of the time."
 _OUTPUT = "Model file to write."
@@ -55,19 +56,18 @@ def check(
     """
     with outputs.messages():
         problem = problems.read_problem(nodes, edges, target, options)
+        outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
         arguments = problem.arguments | {"estimator": estimator, "callbacks": [ProgressBar()]}
         result = check_graph(problem.X, problem.y, estimate=estimate, **arguments)
-    print_check(problem, result)
+    outputs.print_facts(result.facts())
+    print_findings(result, result.verdict)
 
 
-def print_check(problem: Problem, result: GraphCheck | None) -> None:
-    """Print how files were read and, of a check, facts, warnings, and the conclusion."""
-    outputs.print_facts(problem.facts.items())
-    if result is not None:
-        outputs.print_facts(result.facts())
-        for text in [*(f"! {one}" for one in result.warnings), result.verdict or ""]:
-            print(outputs.wrapped(text))
+def print_findings(result: GraphCheck, verdict: str | None) -> None:
+    """Print problems of the data, each with advice, and the conclusion."""
+    for text in [*(f"! {one}" for one in result.warnings), *([verdict] if verdict else [])]:
+        print(outputs.wrapped(text))
 
 
 @problems.with_options
@@ -86,6 +86,7 @@ def fit(
     outputs.check_output(output, nodes, edges)
     with outputs.messages():
         problem = problems.read_problem(nodes, edges, target, options)
+        outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
         estimator.fit(problem.X, problem.y, callbacks=[ProgressBar()], **problem.arguments)
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is trained is written
@@ -96,25 +97,30 @@ def fit(
         models = f"{count(len(model.rounds), 'model')} of {count(len(model.selection), 'member')}"
         outputs.print_error(f"stopped; {output} has the best model so far, {models}.")
         raise typer.Exit(130)
-    print_check(problem, check_data(model, options.seed) if and_check else None)
-    facts = [("target", f"{target}, {problem.task}")]
+    result = check_data(model, options.seed)
+    facts = result.facts() if and_check else []
     if (held := diagnostics.held_out(model)) is not None:
         pairs = ((diagnostics.TITLES[name], value) for name, value in held.metrics.items())
         errors = ", ".join(f"{name} {figure(value)}" for name, value in pairs)
         facts.append(("measured", f"{errors} at {held.rows.size:,} labels not trained on"))
     size = file_size(output.stat().st_size)
     outputs.print_facts([*facts, ("model", f"{output}, {size}; it contains the table")])
+    print_findings(result, result.verdict if and_check else None)
     outputs.print_text(estimator.summary())
     file = shlex.quote(str(output))
     print(f"\nNext: ebboost predict {file} -o predictions.csv\n      ebboost report {file} --open")
 
 
+def load(path: Path) -> Any:
+    """Return the model in a file, or say which files there are."""
+    check_exists(path)
+    return ebboost.load(path)
+
+
 def row_ids(model: Model) -> list[str]:
     """Return the ids of the fitted rows as text."""
-    ids = model.row_labels
-    if ids is None and model.places is not None and model.places.are_rows:
-        ids = model.places.graph.node_ids
-    return [str(one) for one in (np.arange(model.n_rows) if ids is None else np.asarray(ids))]
+    names = names_of(model, None, None, None)
+    return [str(one) for one in (range(model.n_rows) if names is None else names)]
 
 
 def name_of(model: Model, role: str) -> Any:
@@ -142,7 +148,7 @@ def predict(
     if nodes is None and edges is not None:
         raise typer.BadParameter("--nodes and --edges belong together: give both or neither.")
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         model = estimator.model_
         if nodes is None:
             rows = np.arange(model.n_rows)
@@ -152,6 +158,8 @@ def predict(
             ids, arguments = np.array(row_ids(model))[rows], {"nodes": rows}
         else:
             table = read_table(nodes, sql)
+            if table.delimiter == ";" and name_of(model, "has_commas"):
+                table = replace(table, has_commas=True)
             new_edges = None if edges is None else read_table(edges, edges_sql)
             ids, arguments = new_rows(model, table, new_edges, all_rows)
         frame = predictions(estimator, ids, arguments, interval)
@@ -223,7 +231,7 @@ def new_rows(
         raise ValueError(f"{problem}: --all predicts them anyway.")
     known = y.dropna()
     uses_labels = any(one.field is not None for one in model.components) and not has_groups
-    if uses_labels and (len(known) or "attach" not in arguments and "graph" in arguments):
+    if uses_labels and (len(known) or ("attach" not in arguments and "graph" in arguments)):
         is_text = classes is not None and classes.dtype.kind not in "iub"
         values = known.to_numpy(dtype=object if is_text else float)
         arguments["new_labels"] = (known.index.to_numpy(), values)
@@ -241,6 +249,9 @@ def _connected(model: Model, table: Table, edges: Table) -> tuple[Any, dict[str,
     """Ids of new rows, and their graph, or their edges to rows that the model was fitted on."""
     if model.graph is None:
         raise ValueError("--edges needs a model that was fitted on a graph.")
+    if model.coordinates is not None:
+        how = "the model was fitted on coordinates, and connects new rows to the nearest"
+        raise ValueError(f"--edges: {how}. Leave --edges out.")
     options = _stored(model, [*table.names, *edges.names])
     own = set(table.texts(options.node_id or table.names[0]))
     fitted = row_ids(model)
@@ -276,7 +287,7 @@ def explain(
 ) -> None:
     """Explain predictions: base + columns + neighbours' columns + neighbours' labels = score."""
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         rows = rows_of(estimator.model_, model_file, nodes)
         explanations = estimator.explanations(rows)
     ids, classes = row_ids(estimator.model_), estimator.model_.output.classes
@@ -301,7 +312,7 @@ def report(
     path = output or model_file.with_suffix(".html")
     outputs.check_output(path, model_file)
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         target = name_of(estimator.model_, "target")
         title = title or (f"{target}: what the model learned" if target else None)
         rows = rows_of(estimator.model_, model_file, nodes or [])

@@ -31,6 +31,8 @@ DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 REJECTED = {b"\xd0\xcf\x11\xe0": "a spreadsheet of before 2007: save it as .xlsx or CSV"}
 REJECTED |= dict.fromkeys([b"\xff\xfe", b"\xfe\xff"], "UTF-16 text: save it as UTF-8")
 MAPS = (".gpkg", ".geojson", ".shp", ".fgb")
+COMMA_ROWS = 1000  # that tell whether commas are decimal points
+DECIMAL_COMMA = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,})"
 MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a second
 
 
@@ -47,6 +49,7 @@ class Table:
     layout: str  # how it is written
     text: str | None = None
     delimiter: str = ","
+    has_commas: bool = False  # as decimal points
     has_header: bool = True
     rows: pd.DataFrame | None = None  # with the first line, where that might be a row
 
@@ -102,13 +105,19 @@ def suggestion(wrong: str, right: Sequence[str]) -> str:
     return f"There are {shown}{' …' if len(right) > 8 else ''}."
 
 
-def read_table(path: Path, query: str | None = None) -> Table:
-    """Read a table from a file, or by an SQL query of a database."""
+def check_exists(path: Path) -> None:
+    """Raise an error that offers the nearest file if there is no such file."""
     if path.is_dir():
         raise FileError(f"{path} is a folder: name a file in it.")
     if not path.exists():
         files = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise FileError(f"There is no file {path}. {suggestion(path.name, files)}")
+        hint = suggestion(path.name, files) if files else ""
+        raise FileError(f"There is no file {path}. {hint}".strip())
+
+
+def read_table(path: Path, query: str | None = None) -> Table:
+    """Read a table from a file, or by an SQL query of a database."""
+    check_exists(path)
     suffix = path.suffix.lower()
     try:
         if suffix in MAPS:
@@ -189,7 +198,9 @@ def _text_table(path: Path, content: bytes) -> Table:
             raise FileError(f"{path} has lines of different lengths: {reason}") from None
     rows = rows.apply(lambda column: column.fillna("").str.strip().astype(object))
     table = _with_header(path, rows, f"separated by {DELIMITERS[delimiter]}")
-    return replace(table, text=text, delimiter=delimiter)
+    form = DECIMAL_COMMA + (r"|[+-]?\d+,\d{3}" if delimiter == ";" else "")
+    has_commas = rows.iloc[:COMMA_ROWS].apply(lambda one: one.str.fullmatch(form)).any(axis=None)
+    return replace(table, text=text, delimiter=delimiter, has_commas=bool(has_commas))
 
 
 def _with_header(path: Path, rows: pd.DataFrame, layout: str) -> Table:

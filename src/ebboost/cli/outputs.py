@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
+import typer
 
 import ebboost
 from ebboost.files.archive import replace_file
@@ -31,22 +32,32 @@ class Note(UserWarning):
 
 
 def note(text: str) -> None:
-    """Say something worth knowing, at the end of :func:`messages`."""
+    """Say something worth knowing, within :func:`messages`."""
     warnings.warn(text, Note, stacklevel=2)
 
 
 @contextmanager
 def messages() -> Iterator[None]:
-    """Print the warnings and notes of a context on standard error, once each."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Print the warnings and notes of a context on standard error, once each; end by Ctrl-C."""
+    said = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+        head = "note" if issubclass(category, Note) else "warning"
+        text = wrapped(f"{head}: {' '.join(str(message).split())}")
+        if text not in said:
+            said.add(text)
+            line = "\r\033[K" if sys.stderr.isatty() else ""  # of a progress bar
+            print(f"{line}{text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", "fit was interrupted")  # commands say so
+        warnings.showwarning = show  # type: ignore[assignment]
         try:
             yield
-        finally:
-            for kind, text in dict.fromkeys((one.category, str(one.message)) for one in caught):
-                head = "note" if issubclass(kind, Note) else "warning"
-                print(wrapped(f"{head}: {' '.join(text.split())}"), file=sys.stderr)
+        except KeyboardInterrupt:
+            print_error("stopped; no file was changed.")
+            raise typer.Exit(130) from None
 
 
 def wrapped(text: str, indent: int = 0) -> str:

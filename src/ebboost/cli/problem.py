@@ -17,9 +17,9 @@ from ebboost.cli.files import Table, read_table
 from ebboost.cli.outputs import note
 from ebboost.data.coordinates import coordinate_columns, seem_degrees
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.formatting import count, listed
 from ebboost.graph import Graph
 from ebboost.graph._edges import DISTANCE_NAMES, WEIGHT_NAMES, distance_weights
-from ebboost.inspection.formatting import count, listed
 
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
@@ -63,7 +63,7 @@ _LOSS = f"{', '.join(get_args(Loss))}. Default: squared_error; with --exposure, 
 _EXPOSURE = "Column that counts or amounts are proportional to, such as population."
 _OFFSET = "Column that is added to the score of each row."
 
-_PRESET = "fast: one model in place of a portfolio."
+_PRESET = "fast: a first look, with two models in place of a portfolio."
 _ROUNDS = "Most rounds of each model; fewer if the error at held-out labels stops falling."
 _FOLDS = "Folds of the labels: for each a model is trained without its labels. Default: 3 to 8."
 _SECONDS = "End the fit after so many seconds, with what is trained by then."
@@ -165,10 +165,29 @@ class Edges(NamedTuple):
     how: str
     names: dict[str, str]  # of the columns
 
+    def _named(self, ids: set[str]) -> pd.DataFrame:
+        """Ends by the ids that they mean: 01001 or 1001.0 is 1001 where that is an id."""
+        ends = self.frame[["source", "target"]]
+        known = pd.Series(list(ids), dtype=object)
+        whole = _whole(known)
+        if ends.isin(ids).all(axis=None) or whole.duplicated().any():
+            return self.frame
+        of = dict(zip(whole, known, strict=True))
+        new = ends.where(ends.isin(ids), ends.apply(lambda one: _whole(one).map(of)))
+        is_other = new.notna() & (new != ends)
+        if is_other.any(axis=None):
+            row, column = (int(one[0]) for one in is_other.to_numpy().nonzero())
+            pair = f"{ends.iat[row, column]!r} is {new.iat[row, column]!r}"
+            note(f"Ids of {self.table.path.name} are compared as numbers: {pair} of the table.")
+        return self.frame.assign(**new.where(new.notna(), ends))
+
     def graph(self, ids: Any, skip_unknown: bool = False) -> Graph:
         """Return the graph of nodes with these ids, or with those that edges name."""
+        frame = self.frame
         if ids is not None:
-            ends, known = self.frame[["source", "target"]], set(ids)
+            known = set(ids)
+            frame = self._named(known)
+            ends = frame[["source", "target"]]
             unknown = ~ends.isin(known).all(axis=1).to_numpy()
             absent = [one for one in pd.unique(ends.to_numpy().ravel()) if one not in known]
             text = f"{count(int(unknown.sum()), 'edge')} to nodes that are not in the table"
@@ -178,10 +197,15 @@ class Edges(NamedTuple):
                 raise ValueError(f"{self.table.where(unknown)}: {text}. {remedy}")
             if unknown.any():
                 note(f"Skipped {text}.")
-        graph = Graph.from_dataframe(self.frame, ids, weight="weight", unknown="drop")
+        graph = Graph.from_dataframe(frame, ids, weight="weight", unknown="drop")
         if graph.n_edges == 0:
             raise ValueError(f"{self.table.path} connects no two different nodes of the table.")
         return graph
+
+
+def _whole(texts: pd.Series) -> pd.Series:
+    """Whole numbers such as 01001 and 1001.0 as 1001, other text as it is."""
+    return texts.str.replace(r"^0*(\d+?)(?:\.0+)?$", r"\1", regex=True)
 
 
 def read_problem(nodes: Path, edges: Path | None, target: str, options: Options) -> Problem:
@@ -212,15 +236,17 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
         arguments["graph"] = read.graph(ids, options.skip_unknown)
     leave = [target, id_name or "", *(options.drop or [])]
     leave += [name for role, name in options.roles.items() if role != "time"]
-    X, kinds, commas = columns.features(table, leave, options.categorical or [])
+    X, kinds = columns.features(table, leave, options.categorical or [])
     is_number = options.loss_name != "auto" and options.task == "auto"
     task = "regression" if is_number else options.task
-    y, found = columns.labels(table, target, task, options.missing or [])
-    layout = table.layout + ", decimal commas" * commas
+    y, found, example = columns.labels(table, target, task, options.missing or [])
+    layout = table.layout + ", decimal commas" * table.has_commas
     named = "row numbers are ids" if id_name is None else f"ids {id_name!r}"
     facts = {"table": f"{nodes.name}, {layout}: {named}"}
     facts |= {} if read is None else {"edge list": read.how}
     facts |= {kind: listed(own, 8) for kind, own in kinds.items()}
+    facts |= options.roles
+    facts["target"] = f"{target}{f' ({example})' if example else ''}, {found}"
     if pair is not None:
         text = "latitude and longitude in degrees, great-circle distances"
         if not coordinate_columns(pair, list(X))[1]:
@@ -228,8 +254,8 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
             doubt = ", although they look like degrees" if are_doubtful else ""
             text = f"points of a plane{doubt}, distances in their units"
         facts["coordinates"] = f"{' and '.join(pair)}: {text}"
-    source = {"node_id": id_name, "target": target, **options.roles}
-    source |= {} if read is None else read.names
+    source: dict[str, Any] = {"node_id": id_name, "target": target, "has_commas": table.has_commas}
+    source |= options.roles | ({} if read is None else read.names)
     X = X.set_axis(pd.Index(row_numbers(table) if ids is None else ids, dtype=object))
     return Problem(X, y, found, arguments, facts, source)
 
@@ -284,7 +310,7 @@ def _weights(table: Table, others: list[str], options: Options) -> tuple[str, st
     if name is None or (name == NO_WEIGHTS and name not in others):
         return kind, NO_WEIGHTS, 1.0
     texts = table.texts(name)
-    values = columns.as_numbers(texts, table.delimiter == ";")[0].to_numpy(np.float64)
+    values = columns.as_numbers(texts, table.has_commas).to_numpy(np.float64)
     invalid = ~((values >= 0) & (values < np.inf))
     if invalid.any() or not values.any():
         row = int(invalid.argmax())
@@ -319,7 +345,12 @@ def read_ids(
     elif edges is not None and options.node_id is None:
         ends = pd.Series(pd.unique(edges.frame[["source", "target"]].to_numpy().ravel()))
         ends = ends[~ends.isin(set(more))] if not ends.isin(set(more)).all() else ends
-        has_most = (name for name in names if ends.isin(nodes.texts(name)).mean() > columns.MOSTLY)
+        pairs = ((convert, name) for convert in (pd.Series, _whole) for name in names)
+        has_most = (
+            name
+            for convert, name in pairs
+            if convert(ends).isin(convert(nodes.texts(name))).mean() > columns.MOSTLY
+        )
         id_name = next(has_most, None)
         if id_name is None and (more or not ends.isin(row_numbers(nodes)).all()):
             problem = f"No column of {nodes.path} holds the ids that {edges.table.path.name} uses"

@@ -108,7 +108,8 @@ def degrees_text(names: Sequence[str]) -> str:
     """Return a warning that the coordinates look like degrees."""
     remedy = "pass a GeoSeries with its CRS, or two columns called lat and lon"
     if names:
-        remedy = f"rename the columns {names[0]!r} and {names[1]!r} to lat and lon"
+        remedy = f"rename the columns {names[0]!r} and {names[1]!r}: lat is north-south, lon "
+        remedy += "east-west"
     return (
         "The coordinates look like degrees, but distances are those of a plane, in which a degree "
         f"of longitude is as long as one of latitude. If they are degrees, {remedy}."

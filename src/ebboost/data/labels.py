@@ -36,7 +36,8 @@ class Labels:
     def concat(self, others: "Labels") -> "Labels":
         """Return these labels followed by others."""
         pairs = zip(vars_of(self), vars_of(others), strict=True)
-        return Labels(*(np.concatenate(pair) for pair in pairs))
+        rows, target, weight = (np.concatenate(pair) for pair in pairs)
+        return Labels(rows, target, weight)
 
     def convert(self, convert: Callable[[Array], Array]) -> "Labels":
         """Return the labels with another type of arrays for targets and weights."""
@@ -44,7 +45,7 @@ class Labels:
 
     def subset(self, chosen: NDArray[np.bool_] | IntArray) -> "Labels":
         """Return the labels that a mask of shape (m,) or positions select."""
-        return Labels(*(one[chosen] for one in vars_of(self)))
+        return Labels(self.rows[chosen], self.target[chosen], self.weight[chosen])
 
     def relative(self) -> "Labels":
         """Return the labels with weights divided by their mean: only ratios of weights count."""

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ebboost._common import TableLike, warn_caller
 from ebboost.graph._edges import (
     DISTANCE_NAMES,
     WEIGHT_NAMES,
     Weights,
-    one_way_matrix,
     distance_weights,
     edge_columns,
     edge_weights,
     node_positions,
+    one_way_matrix,
 )
 from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, is_default, lookup, positions_of
-from ebboost._common import TableLike, warn_caller
 
 
 class Conversion(NamedTuple):
@@ -182,7 +182,7 @@ def from_parquet(
     columns = [*ends, *([] if weight is None else [weight])]
     table = parquet.read_table(path, columns=columns)
     values = [table[name].to_numpy() for name in columns]
-    return from_edges(*values[:2], values[2] if weight else None, n_nodes)
+    return from_edges(values[0], values[1], values[2] if weight else None, n_nodes)
 
 
 def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conversion:

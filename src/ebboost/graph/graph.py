@@ -3,6 +3,8 @@
 ``from_*`` converts other formats, ``build_*`` computes a new graph. A graph is immutable.
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
 from collections.abc import Iterable, Mapping
@@ -16,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ebboost._common import TableLike
 from ebboost.graph import _build, _convert
 from ebboost.graph._build import Ends, Metric, Points, as_points
 from ebboost.graph._edges import count_one_way, distance_weights, merge_directions, one_way_matrix
 from ebboost.graph.ids import Ids, as_id_array, as_row_numbers, lookup
-from ebboost._common import TableLike
 
 
 class Graph:
@@ -429,7 +431,7 @@ class Graph:
         return cls._from(_convert.Conversion(one_way_matrix(low, high, weights, len(points))))
 
     @classmethod
-    def mix(cls, graphs: "Mapping[str, Graph]", strengths: Mapping[str, float]) -> Self:
+    def mix(cls, graphs: Mapping[str, Graph], strengths: Mapping[str, float]) -> Self:
         """Add several graphs of the same nodes up to one.
 
         Parameters

@@ -8,8 +8,8 @@ import numpy as np
 from ebboost._common import Array, BoolArray, IntArray
 from ebboost.data.leakage import COPY, MIN_ROWS, explained_share, within_classes
 from ebboost.data.table import Table
+from ebboost.formatting import count, listed, percent, shorten
 from ebboost.graph import Graph
-from ebboost.inspection.formatting import count, listed, percent, shorten
 
 SUSPICIOUS = 0.9  # share of the labels' variation that one column explains
 MOSTLY_MISSING = 0.5  # among rows to predict
@@ -17,6 +17,7 @@ RARELY_MISSING = 0.1  # among labelled rows
 OFTEN_MISSING = 0.2
 IDENTIFIER = 0.5  # different categories per row
 REPEATED_ROWS = 0.01
+SENTINELS = (-9, -99, -999, -9999, -99999)  # that mean unknown, if all others are positive
 UNRELATED = 0.1  # correlation of labels between neighbours
 PERMUTATIONS = 40
 #: What can be wrong with a column, the gravest first, and what to do.
@@ -32,6 +33,7 @@ COLUMN_PROBLEMS = {
         "Missing in most rows to predict but rarely in labelled rows: {}.",
         "The trees learn to use values that will not be there.",
     ),
+    "sentinel": ("Hold a value that may mean unknown: {}.", "Leave such cells empty."),
     "missing": ("Often missing: {}.", "Trees can use such columns; check why they have gaps."),
 }
 
@@ -88,6 +90,9 @@ def _column_problem(
     is_identifier = n_different > IDENTIFIER * column.size if is_category else counts_up
     if column.size > MIN_ROWS and is_identifier:
         return "identifier", ""
+    low = known[0]
+    if low in SENTINELS and not is_category and known[1] == low and known[known > low][0] >= 0:
+        return "sentinel", f" ({low:g} in {percent(float((known == low).mean()))})"
     explained = explained_share(column[rows], labels, is_category, classes)
     if explained >= SUSPICIOUS:
         problem = "copy" if explained >= COPY else "suspicious"

@@ -15,7 +15,7 @@ from ebboost._common import Array, BoolArray, IntArray, TableLike
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
-from ebboost.inspection.formatting import count, date, number, shorten
+from ebboost.formatting import count, date, number, shorten
 from ebboost.intervals import conformal_quantile, distribution_of
 from ebboost.losses import SquaredError
 from ebboost.metrics import METRICS, Scored
@@ -53,6 +53,9 @@ OF_NEIGHBORS = ("mean(", "min(", "max(", "share(", "smoothed(", "group_mean(", "
 
 def fitted_model(estimator: Any) -> Model:
     """Return what an estimator has learned."""
+    if not hasattr(type(estimator), "model_"):
+        kind = type(estimator).__name__
+        raise TypeError(f"model must be a fitted EBBSRegressor or EBBSClassifier, got {kind}.")
     check_is_fitted(estimator)
     model: Model = estimator.model_
     return model

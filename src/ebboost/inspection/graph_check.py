@@ -1,7 +1,10 @@
 """``check_graph``: what is in the data, and what the graph is worth, by one fit."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, field
 from html import escape
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,12 +15,12 @@ from ebboost._common import Array, IntArray, LabelsLike, TableLike
 from ebboost.data.labels import one_hot
 from ebboost.data.leakage import MIN_ROWS
 from ebboost.data.neighbors import Places
-from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.estimators import BaseEBBS, EBBSClassifier, EBBSRegressor
 from ebboost.fit import read
+from ebboost.formatting import count, percent
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.audit import graph_findings, table_findings
-from ebboost.inspection.formatting import count, percent
 from ebboost.model import Gain, Model
 from ebboost.summary import gain_text, is_harm
 
@@ -225,6 +228,9 @@ def check_graph(
         raise ValueError("check_graph needs a graph, coordinates= or groups=.")
     if graph is not None and not isinstance(graph, Graph):
         raise TypeError(f"graph must be an ebboost.Graph, got {type(graph)}.")
+    allowed = signature(BaseEBBS.fit).parameters
+    if unknown := [name for name in fit if name not in allowed]:
+        raise TypeError(f"check_graph has no argument {unknown[0]!r}. See help(eb.check_graph).")
     if estimator is None:
         classes = (infer_task(y) if task == "auto" else task) == "classification"
         kind = EBBSClassifier if classes else EBBSRegressor

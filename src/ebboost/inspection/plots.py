@@ -3,8 +3,11 @@
 Each function draws into ``ax``, or into a new figure, and returns the Axes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from ebboost._common import Array, IntArray, TableLike
 from ebboost.explain import Explanation
+from ebboost.formatting import count, shorten
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Held, fitted_model, require_held_out
-from ebboost.inspection.formatting import count, shorten
 from ebboost.losses import SquaredError
 from ebboost.model import Model, metric_of
 
@@ -44,18 +47,21 @@ OF_TABLE = """
         The table fitted on, of a model that was loaded without it. Areas of a GeoDataFrame are
         drawn as such; other rows are points, at the coordinates fitted on or at columns named like
         coordinates (x and y, lon and lat)."""
+OF_VALUES = """
+    values : {"prediction", "residual", "uncertainty"}"""
 OF_MOST = """
     most : int
         How many to draw."""
 __all__ = ["calibration", "coverage", "coverage_by_group", "explanation", "importances", "losses"]
-__all__ += ["predicted_vs_true", "prediction_map", "residual_map", "uncertainty_map"]
+__all__ += ["map", "predicted_vs_true"]
+OF_MODELS = [name for name in __all__ if name != "explanation"]
 
 
-def drawing(draw: Callable[..., None]) -> "Callable[..., Axes]":
+def drawing(draw: Callable[..., None]) -> Callable[..., Axes]:
     """Return a function that draws a fitted estimator, into ``ax`` or into a new figure."""
 
     @wraps(draw)
-    def function(model: Any, ax: "Axes | None" = None, **options: Any) -> "Axes":
+    def function(model: Any, ax: Axes | None = None, **options: Any) -> Axes:
         if ax is None:
             try:
                 import matplotlib.pyplot as plt
@@ -66,15 +72,19 @@ def drawing(draw: Callable[..., None]) -> "Callable[..., Axes]":
         draw(own, ax, **options)
         return ax
 
-    names = draw.__code__.co_varnames[: draw.__code__.co_argcount + draw.__code__.co_kwonlyargcount]
-    more = (OF_TABLE if "X" in names else "") + (OF_MOST if "most" in names else "")
+    names = signature(draw).parameters
+    own = [one.replace(annotation=Parameter.empty) for one in names.values()]
+    own[1] = own[1].replace(default=None)  # ax
+    function.__signature__ = Signature(own)  # type: ignore[attr-defined]
+    parts = {"values": OF_VALUES, "X": OF_TABLE, "most": OF_MOST}
+    more = "".join(text for name, text in parts.items() if name in names)
     returns = "\n\n    Returns\n    -------\n    Axes\n    "
     function.__doc__ = f"{(draw.__doc__ or '').rstrip()}\n{PARAMETERS}{more}{returns}"
     return function
 
 
 @drawing
-def losses(model: Model, ax: "Axes") -> None:
+def losses(model: Model, ax: Axes) -> None:
     """Draw the loss of the first model by round, at labels trained on and at others."""
     loss = model.components[0].loss or model.output.loss
     curves = {
@@ -101,7 +111,7 @@ def losses(model: Model, ax: "Axes") -> None:
 
 
 @drawing
-def predicted_vs_true(model: Model, ax: "Axes", *, most: int = 12) -> None:
+def predicted_vs_true(model: Model, ax: Axes, *, most: int = 12) -> None:
     """Draw labels that were not trained on against predictions; of classes, their confusion matrix.
 
     At most 1,500 rows at random; or the most frequent classes, with percentages of each true class.
@@ -125,7 +135,7 @@ def predicted_vs_true(model: Model, ax: "Axes", *, most: int = 12) -> None:
     ax.set_title(f"{count(held.rows.size, 'label')}, each not trained on", fontsize="medium")
 
 
-def _confusion(ax: "Axes", held: Held, names: Any, most: int) -> None:
+def _confusion(ax: Axes, held: Held, names: Any, most: int) -> None:
     """Percentage of each true class that is predicted as each class."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
@@ -146,7 +156,7 @@ def _confusion(ax: "Axes", held: Held, names: Any, most: int) -> None:
 
 
 @drawing
-def importances(model: Model, ax: "Axes", *, most: int = 15) -> None:
+def importances(model: Model, ax: Axes, *, most: int = 15) -> None:
     """Draw the columns that matter most, by their own values and by those of neighbours."""
     ranked = diagnostics.importances(model)[:most]
     names, own = [one.name for one in ranked], [one.own for one in ranked]
@@ -160,50 +170,48 @@ def importances(model: Model, ax: "Axes", *, most: int = 15) -> None:
 
 
 @drawing
-def prediction_map(model: Model, ax: "Axes", *, X: TableLike = None) -> None:
-    """Draw the predictions on a map; of classes, the probability of the commonest or second."""
-    every, classes = np.arange(model.n_rows), model.output.classes
-    if classes is None:
-        values, label = model.output.decode(model.raw), "prediction"
-    else:
+def map(model: Model, ax: Axes, *, values: str = "prediction", X: TableLike = None) -> None:
+    """Draw predictions, residuals or uncertainty on a map.
+
+    Residuals are those of labels that were not trained on; other rows are grey. Of classes,
+    predictions are probabilities of the second or else the commonest class, residuals 1 minus that
+    of the true class, and the uncertainty is the probability that the predicted class is wrong.
+    """
+    classes, rows = model.output.classes, np.arange(model.n_rows)
+    if values == "prediction" and classes is None:
+        own, label, colors = model.output.decode(model.raw), "prediction", "viridis"
+    elif values == "prediction":
+        assert classes is not None
         commonest = int(np.bincount(diagnostics.class_codes(model)).argmax())
         shown = 1 if classes.size == 2 else commonest
-        values = model.output.apply_link(model.raw)[:, shown]
+        own, colors = model.output.apply_link(model.raw)[:, shown], "viridis"
         label = f"probability of {_axis_name(classes[shown])}"
-    low, high = (float(end) for end in np.quantile(values, [0.01, 0.99]))
-    _map(model, X, ax, every, values, label, ("viridis", low, high))
-
-
-@drawing
-def residual_map(model: Model, ax: "Axes", *, X: TableLike = None) -> None:
-    """Draw the residuals of labels that were not trained on, on a map of all rows."""
-    held = require_held_out(model)
-    limit = float(np.quantile(np.abs(held.residual), 0.95)) or 1.0
-    low, label, colors = -limit, "residual: label minus prediction", "coolwarm"
-    if held.is_classes:
-        low, label, colors = 0.0, "1 − probability of the true class", "Oranges"
-    _map(model, X, ax, held.rows, held.residual, label, (colors, low, limit))
-
-
-@drawing
-def uncertainty_map(model: Model, ax: "Axes", *, X: TableLike = None) -> None:
-    """Draw how unsure predictions are on a map: standard deviations of labels.
-
-    Of classes, the probability that the predicted one is wrong.
-    """
-    if model.output.is_classifier:
-        values = 1.0 - model.output.apply_link(model.raw).max(axis=1)
-        label = "probability that the predicted class is wrong"
+    elif values == "residual":
+        held = require_held_out(model)
+        rows, own = held.rows, held.residual
+        label, colors = "residual: label minus prediction", "coolwarm"
+        if held.is_classes:
+            label, colors = "1 − probability of the true class", "Oranges"
+    elif values == "uncertainty" and classes is None:
+        own, label = diagnostics.deviations(model), "standard deviation of the label"
+        colors = "magma"
+    elif values == "uncertainty":
+        own = 1.0 - model.output.apply_link(model.raw).max(axis=1)
+        label, colors = "probability that the predicted class is wrong", "magma"
     else:
-        values, label = diagnostics.deviations(model), "standard deviation of the label"
-    low, high = (float(end) for end in np.quantile(values, [0.01, 0.99]))
-    _map(model, X, ax, np.arange(model.n_rows), values, label, ("magma", low, high))
+        expected = "'prediction', 'residual' or 'uncertainty'"
+        raise ValueError(f"values must be {expected}, got {values!r}.")
+    low, high = (float(end) for end in np.quantile(own, [0.01, 0.99]))
+    if values == "residual":
+        high = float(np.quantile(np.abs(own), 0.95)) or 1.0
+        low = 0.0 if classes is not None else -high
+    _map(model, X, ax, rows, own, label, (colors, low, high))
 
 
 def _map(
     model: Model,
     X: TableLike,
-    ax: "Axes",
+    ax: Axes,
     rows: IntArray,
     values: Array,
     label: str,
@@ -231,7 +239,7 @@ def _map(
 
 
 @drawing
-def coverage(model: Model, ax: "Axes") -> None:
+def coverage(model: Model, ax: Axes) -> None:
     """Draw what share of labels intervals should contain against what they do contain.
 
     Intervals are calibrated on one half of the labels that were not trained on, and counted in the
@@ -245,7 +253,7 @@ def coverage(model: Model, ax: "Axes") -> None:
 
 
 @drawing
-def coverage_by_group(model: Model, ax: "Axes", *, X: TableLike = None) -> None:
+def coverage_by_group(model: Model, ax: Axes, *, X: TableLike = None) -> None:
     """Draw the share of labels that 90 % intervals or prediction sets cover, by group.
 
     Groups are by number of neighbours and of labelled ones, by prediction or class, and by the
@@ -268,13 +276,13 @@ def coverage_by_group(model: Model, ax: "Axes", *, X: TableLike = None) -> None:
 
 
 @drawing
-def calibration(model: Model, ax: "Axes") -> None:
+def calibration(model: Model, ax: Axes) -> None:
     """Draw the probability of the predicted class against how often it is right."""
     stated, accuracy, _ = diagnostics.calibration(require_held_out(model))
     _diagonal(ax, stated, accuracy, ("predicted probability", "accuracy"))
 
 
-def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int = 12) -> "Axes":
+def explanation(explained: Explanation, ax: Axes | None = None, *, most: int = 12) -> Axes:
     """Draw the largest contributions to one prediction: of columns, neighbours and labels.
 
     Parameters
@@ -306,7 +314,7 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
 
 
 @drawing
-def _explanation(explained: Explanation, ax: "Axes", *, most: int) -> None:
+def _explanation(explained: Explanation, ax: Axes, *, most: int) -> None:
     parts = list(explained.own.items())
     parts += [(f"columns of row {row}", value) for row, value in explained.neighbors.items()]
     parts += [(f"label of row {row}", value) for row, value in explained.labels.items()]
@@ -321,9 +329,7 @@ def _explanation(explained: Explanation, ax: "Axes", *, most: int) -> None:
     ax.set_title(f"row {explained.node}: score {explained.score:.4g}", fontsize="medium")
 
 
-def _bars(
-    ax: "Axes", names: list[str], values: list[float], colors: list[str], xlabel: str
-) -> None:
+def _bars(ax: Axes, names: list[str], values: list[float], colors: list[str], xlabel: str) -> None:
     """Horizontal bars, the first on top."""
     ax.barh(range(len(names)), values, color=colors)
     ax.set_yticks(range(len(names)), [_axis_name(name) for name in names], parse_math=False)
@@ -332,7 +338,7 @@ def _bars(
     ax.set(xlabel=xlabel)
 
 
-def _diagonal(ax: "Axes", x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> None:
+def _diagonal(ax: Axes, x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> None:
     """A line through points, which should lie on the diagonal."""
     ax.axline((1, 1), slope=1, **DASHED)
     ax.plot(x, y, "o-", color=FIRST)

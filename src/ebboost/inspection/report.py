@@ -1,5 +1,7 @@
 """A report on a fitted model: one HTML file that works offline and runs no script."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,11 +15,11 @@ from numpy.typing import ArrayLike
 from ebboost._common import IntArray, TableLike
 from ebboost.data.checks import node_positions
 from ebboost.files.archive import replace_file
+from ebboost.formatting import count, figure, listed, number, percent, shorten
 from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.audit import Finding, graph_findings, table_findings
 from ebboost.inspection.diagnostics import NO_LABELS, TITLES, Context, Held
 from ebboost.inspection.explained import explained_rows
-from ebboost.inspection.formatting import count, figure, listed, number, percent, shorten
 from ebboost.inspection.graph_check import labels_of_nodes, verdict
 from ebboost.inspection.html import (
     Html,
@@ -88,6 +90,8 @@ def write_report(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder: name a file.")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -370,12 +374,13 @@ def maps(context: Context) -> Html:
     place = diagnostics.places(context.model, context.X)
     if place is None:
         return missing(plots.NO_MAP)
-    draw = {"Predictions": plots.prediction_map}
+    shown = {"Predictions": "prediction"}
     if context.held is not None:
-        draw |= {"Residuals": plots.residual_map, "Uncertainty": plots.uncertainty_map}
+        shown |= {"Residuals": "residual", "Uncertainty": "uncertainty"}
     drawn = []
-    for name, one in draw.items():
-        picture = plot(partial(one, context.estimator, X=context.X), name, (4.6, 3.7))
+    for name, values in shown.items():
+        draw = partial(plots.map, context.estimator, values=values, X=context.X)
+        picture = plot(draw, name, (4.6, 3.7))
         drawn.append(tag("div", joined(tag("h3", name), picture)))
     note = f"Rows are drawn at {place.source}."
     if context.held is not None:

@@ -263,7 +263,7 @@ class NetworkGrower(Grower):
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Draw units and find their weights; see :meth:`Grower.grow`."""
-        is_used = (curvature > 0.0).any(axis=1)
+        is_used: NDArray[np.bool_] = np.any(curvature > 0.0, axis=1)
         if not gradient.any() or not is_used.any() or not self._shares.size:
             return None
         if self._is_used is None or not np.array_equal(is_used, self._is_used):
@@ -396,7 +396,7 @@ class NetworkEnsemble(Ensemble):
         networks = [one for one in ensembles if isinstance(one, NetworkEnsemble)]
         first = networks[0]
         if any(one.scaling is not first.scaling for one in networks):
-            return super().mean(ensembles)
+            return super().mean(networks)
         units = Units.concat([one.units for one in networks])
         weights = np.concatenate([one.weights for one in networks]) / len(networks)
         return NetworkEnsemble(first.scaling, units, weights, first.sample, first.n_columns)
@@ -449,17 +449,19 @@ class NetworkEnsemble(Ensemble):
                 columns[units.inputs[:, k]].T * units.coefficients[:, k].astype(np.float64)
                 for k in range(INPUTS)
             ]
-
-            def value(members: Sequence[int]) -> Array:
-                total = units.biases + sum(terms[one] for one in members)
-                return np.maximum(total, 0.0) + np.zeros_like(terms[0])
-
+            biases = units.biases + np.zeros_like(terms[0])
+            value = {  # of the unit, where only some of its inputs are not their medians
+                members: np.maximum(biases + sum(terms[one] for one in members), 0.0)
+                for size in range(INPUTS + 1)
+                for members in combinations(range(INPUTS), size)
+            }
             for position in range(INPUTS):
                 others = [one for one in range(INPUTS) if one != position]
                 own = np.zeros_like(terms[0])
                 for size, share in ((0, 1 / 3), (1, 1 / 6), (2, 1 / 3)):  # |S|! (2 − |S|)! / 3!
                     for members in combinations(others, size):
-                        own += share * (value([*members, position]) - value(members))
+                        with_it = tuple(sorted((*members, position)))
+                        own += share * (value[with_it] - value[members])
                 source = self.scaling.source[units.inputs[:, position]]
                 for column in np.unique(source):
                     of_column = source == column

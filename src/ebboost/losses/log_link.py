@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, polygamma
 
-from ebboost.losses.base import Loss, best_constant, initial_scores, sum_outputs
 from ebboost._common import Array, check_number
+from ebboost.losses.base import Loss, best_constant, initial_scores, sum_outputs
 
 # Bounds of estimated parameters: θ beyond is Poisson, powers beyond are Poisson or gamma.
 THETA_RANGE = (1e-3, 1e6)

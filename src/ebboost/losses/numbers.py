@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ebboost.losses.base import Loss, sum_outputs, without_offset
 from ebboost._common import Array, check_number
+from ebboost.losses.base import Loss, sum_outputs, without_offset
 
 # Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
 HUBER_DELTA = 1.345

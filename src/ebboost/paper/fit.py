@@ -17,6 +17,7 @@ from ebboost._common import LabelsLike, TableLike
 from ebboost.callbacks import Callback, Limit, ProgressBar
 from ebboost.data.table import Table
 from ebboost.defaults import Member
+from ebboost.field import LatentField
 from ebboost.fit import (
     ENTRIES_OF_THREAD,
     Data,
@@ -28,7 +29,6 @@ from ebboost.fit import (
     resolve,
     train_fold,
 )
-from ebboost.field import LatentField
 from ebboost.learners import as_learner
 from ebboost.losses import SquaredError
 from ebboost.model import Model
