@@ -22,6 +22,7 @@ from ebboost.linalg import Solver
 from ebboost.losses import Loss
 from ebboost.losses.base import initial_scores
 from ebboost.smoothing import Operator
+from ebboost.sums import mean, total
 
 # Accuracy of the response of z to a tree where systems are solved by iteration: what it misses is
 # corrected by later Newton steps of z, once ∂E/∂z exceeds a share of ∂ℓ/∂η.
@@ -83,6 +84,8 @@ class Objective:
         z before the first tree, of another objective with the same field, labels and loss.
     """
 
+    response_tolerance = RESPONSE_TOLERANCE
+
     def __init__(
         self,
         loss: Loss,
@@ -98,6 +101,7 @@ class Objective:
     ) -> None:
         self.loss = loss
         self.labels = labels.relative()
+        self._total_weight = self.labels.total_weight
         self.operator = operator
         self.n_rows = n_rows
         self.validation = validation
@@ -125,7 +129,7 @@ class Objective:
         self._unit = operator.norm_bound**2 or 1.0
         self.score_unit = 1.0
         if loss.curvature_has_units:
-            self._unit *= float(np.mean(self.at_labels("curvature", start))) or 1.0
+            self._unit *= mean(self.at_labels("curvature", start)) or 1.0
             if not loss.log_link:
                 with np.errstate(all="ignore"):
                     spread = loss.label_scale(labels.target, labels.weight, own_offset)
@@ -163,10 +167,10 @@ class Objective:
 
     def value(self, point: Point) -> float:
         """Return the mean loss over the labels, with the energy of the field."""
-        total = float(self.at_labels("value", point).sum())
+        result = float(total(self.at_labels("value", point)))
         if point.z is not None and point.prior_z is not None:
-            total += 0.5 * float((point.z * point.prior_z).sum())
-        return total / self.labels.total_weight
+            result += 0.5 * float(total(point.z * point.prior_z))
+        return result / self._total_weight
 
     def validation_value(self, point: Point) -> float | None:
         """Return the mean loss of the validation labels, or None if there are none."""
@@ -181,8 +185,8 @@ class Objective:
             return point
         gradient = self.at_labels("gradient", point)
         on_nodes = self.posterior.sums(gradient)
-        excess = float(((point.prior_z + on_nodes) ** 2).sum())
-        if excess <= MIN_CORRECTION**2 * float((on_nodes**2).sum()):
+        excess = float(total((point.prior_z + on_nodes) ** 2))
+        if excess <= MIN_CORRECTION**2 * float(total(on_nodes**2)):
             return point
         propagated = self.at_labels("scores", point) - point.z[self.posterior.nodes]
         true_prior = self.posterior.prior.matrix @ point.z
@@ -239,10 +243,10 @@ class Objective:
         right = -posterior.sums(curvature * own)
         if self.loss.constant_curvature:
             self._solver = self._solver or posterior.solver(curvature)
-            response = self._solver.solve(right, RESPONSE_TOLERANCE)
+            response = self._solver.solve(right, self.response_tolerance)
         else:
             near = self._near(point)
-            response = posterior.solve(curvature, right, RESPONSE_TOLERANCE, near)
+            response = posterior.solve(curvature, right, self.response_tolerance, near)
         # (SᵀHS + Q) r = −SᵀHPh gives Q r without another product.
         prior_response = right - posterior.sums(curvature * response[posterior.nodes])
         return Direction(tree, smoothed, response, prior_response)
@@ -263,11 +267,11 @@ class Objective:
         gradient = self.at_labels("gradient", point)
         curvature = self.at_labels("curvature", point)
         own = direction.smoothed[self.labels.rows]
-        slope = float((gradient * own).sum())
-        bend = with_field = float((curvature * own * own).sum())
+        slope = float(total(gradient * own))
+        bend = with_field = float(total(curvature * own * own))
         if direction.response is not None and self.posterior is not None:
             answer = direction.response[self.posterior.nodes]
-            with_field = float((curvature * own * (own + answer)).sum())
+            with_field = float(total(curvature * own * (own + answer)))
         return slope, bend, with_field
 
     def move(self, point: Point, direction: Direction, step: float) -> Point:
@@ -308,7 +312,7 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
         result = np.asanyarray(getattr(loss, method)(scores, labels.target))
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
-        is_finite &= float(result.min()) >= 0.0
+        is_finite &= float(result.min(initial=0.0)) >= 0.0
         if result.ndim < 2 and result.size == 1:
             result = np.full((len(scores), 1), result.item())
     shape = scores.shape[:1] if method == "value" else scores.shape

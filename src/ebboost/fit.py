@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -584,7 +585,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
 
-    what: Any = (parts, data, operator, rows, binned, watchers, limit)
+    train = partial(train_fold, parts, data, operator, rows, binned, watchers, limit)
     blas = (
         threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
     )
@@ -592,13 +593,11 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     with threads(n_jobs), blas:
         if n_concurrent > 1 and n_folds > 1:
             with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
-                one: Any = train_fold
-                folds = range(n_folds)
-                jobs = [pool.submit(copy_context().run, one, *what, fold) for fold in folds]
+                jobs = [pool.submit(copy_context().run, train, fold) for fold in range(n_folds)]
                 trained += [job.result() for job in jobs]
         else:
             for fold in range(n_folds):
-                trained.append(train_fold(*what, fold=fold))
+                trained.append(train(fold))
     models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ebboost._common import Array
+from ebboost._common import Array, IntArray
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
 from ebboost.field import MIN_TAU, FieldEnergy, LatentField, Posterior
 from ebboost.losses import Loss
+from ebboost.sums import everywhere, mean
 
 # The search starts at λ equal to the mean curvature and this τ/λ; then by which factors it moves,
 # and how often at most.
@@ -48,15 +49,22 @@ class Strengths:
 
 
 def estimate_strengths(
-    places: Places, labels: Labels, scores: Array, loss: Loss, seed: int = 0
+    places: Places,
+    labels: Labels,
+    scores: Array,
+    loss: Loss,
+    seed: int = 0,
+    fold: IntArray | None = None,
 ) -> Strengths:
     """Return the strengths of the field, and the parameters of the loss that are None.
 
     ``scores`` are those of the labelled rows, offset included, by models not trained on that label.
+    ``fold`` is the number of the fold of each, by default at random.
     """
     nodes = places.node_of_row[labels.rows]
-    fold = np.random.default_rng(seed).permutation(labels.size) % N_FOLDS
-    tested = range(N_FOLDS if scores.size <= ALL_FOLDS_UP_TO else 1)
+    if fold is None:
+        fold = np.random.default_rng(seed).permutation(labels.size) % N_FOLDS
+    tested = range(N_FOLDS if everywhere(scores.size) <= ALL_FOLDS_UP_TO else 1)
     hidden = np.isin(fold, tested)
     held = labels.subset(hidden)
 
@@ -80,7 +88,7 @@ def estimate_strengths(
             return held.mean(loss.deviance(predicted, held.target))
 
     fitted = loss.prepared(labels.target, labels.weight, scores)
-    curvature = float(np.mean(fitted.curvature(scores, labels.target)))
+    curvature = mean(np.asarray(fitted.curvature(scores, labels.target)))
     alone = predict(fitted, None)
     if START_RATIO * curvature < MIN_TAU:  # labels in a unit beyond that of any field
         without = deviance(fitted, alone)
