@@ -252,19 +252,27 @@ class FieldEnergy:
             size *= 0.5
         return z, prior_z
 
-    def mode(self, scores: Array, tolerance: float = MODE_TOLERANCE) -> Array:
+    def mode(
+        self, scores: Array, tolerance: float = MODE_TOLERANCE, start: Array | None = None
+    ) -> Array:
         """Return the z of least E on all nodes, by Newton's method along conjugate directions.
 
-        Conjugate (Polak and Ribière), as the curvature of several outputs is not diagonal.
+        Conjugate (Polak and Ribière), as the curvature of several outputs is not diagonal. The
+        tolerance is that of ∂E/∂z as a share of ∂E/∂z at z = 0; ``start`` is a guess.
         """
         z = np.zeros((self.posterior.prior.n_nodes, scores.shape[1]))
         prior_z = z.copy()
+        limit = None
+        if start is not None:
+            limit = tolerance * float(np.sqrt(total(self.gradient(scores, z, prior_z) ** 2)))
+            z, prior_z = start, self.posterior.prior.matrix @ start
         if self.loss.constant_curvature:
             right = -self.gradient(scores, z, prior_z)
-            return self.posterior.solve(self.curvature(scores, z), right, tolerance)
+            if limit is not None:
+                tolerance = limit / max(float(np.sqrt(total(right**2))), 1e-300)
+            return z + self.posterior.solve(self.curvature(scores, z), right, min(tolerance, 1.0))
         mean_curvature = self.curvature(scores, z).mean(axis=1, keepdims=True)
         near = self.posterior.solver(mean_curvature, once=True)
-        limit = None
         last: tuple[Array, Array, float] | None = None  # move, Newton step, decrease
         value = self.value(scores, z, prior_z)
         with np.errstate(over="ignore", invalid="ignore"):
