@@ -55,7 +55,8 @@ def run_command(command: str) -> str:
 
 
 def without_ends(text: str) -> str:
-    """Return text without blanks at the ends of lines."""
+    """Return text without blanks at the ends of lines, and without messages of XGBoost's clock."""
+    text = re.sub(r"^\[\d\d:\d\d:\d\d\] .*\n", "", text, flags=re.MULTILINE)
     lines = "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
     return f"{lines}\n" if lines else ""
 
