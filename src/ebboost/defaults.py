@@ -9,6 +9,8 @@ propagates   whether scores are propagated over the edges
 neighbors    columns with statistics of the neighbours' columns
 spectral     whether there are columns of the graph's spectral embedding
 classes      whether it is trained for three classes and more, too
+process      whether a Gaussian process of the coordinates takes the place of the field at the end,
+             where rows to predict are far from labels
 """
 
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ class Member:
     neighbors: bool = False
     spectral: bool = False
     classes: bool = True
+    hides_coordinates: bool = False
+    process: bool = False  # a Gaussian process of the coordinates takes the place of the field
 
     @property
     def uses_graph(self) -> bool:
@@ -44,6 +48,13 @@ PORTFOLIO = (
     Member("propagated trees + neighbours", propagates=True, neighbors=True),
     Member("network + field", "network", "estimated"),
     Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),
+    Member("trees + Gaussian process", field="default", process=True),
+    Member(
+        "trees without coordinates + Gaussian process",
+        field="estimated",
+        hides_coordinates=True,
+        process=True,
+    ),
     Member("trees"),
     Member("network", "network"),
 )

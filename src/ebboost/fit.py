@@ -40,6 +40,7 @@ from ebboost.data.coordinates import (
     seem_degrees,
     split_geometry,
 )
+from ebboost.data.distances import Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
@@ -50,6 +51,7 @@ from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
 from ebboost.intervals import Forecast, estimate_spread
+from ebboost.kriging import GaussianProcess, estimate_process
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
@@ -80,6 +82,7 @@ class Data:
     seed: int
     places: Places | None = None
     coordinates: Coordinates | None = None
+    separation: Separation | None = None
     offset: Array | None = None
     times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
@@ -111,6 +114,7 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    process: GaussianProcess | None = None
     objective: Callable[..., Objective] = Objective
     boost: Callable[..., Boosted] = boost
 
@@ -205,18 +209,20 @@ def fit(
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
         announce(watchers, data, runs[0], 1, len(members))
-        done = {run.parts.key for run in runs}
+        done = {run.parts.key: run for run in runs}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
-            if parts.key in done or member == runs[0].parts.member:
+            if member == runs[0].parts.member or (parts.key in done and not member.process):
                 continue
-            run = cross_fit(parts, data, watchers, limit)
+            run = done.get(parts.key) or cross_fit(parts, data, watchers, limit)
+            if member.process and len(run.models) == data.folds.n_models:
+                run = with_process(replace(run, parts=parts), data)
             announce(watchers, data, run, number + 1, len(members))
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
-                done.add(parts.key)
+                done[parts.key] = run
         data = replace(data, folds=data.folds.first(len(runs[0].models)))
         return assemble(data, runs, limit)
 
@@ -301,6 +307,7 @@ def read(
         places = Places.of_rows(graph)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    folds, separation = match_distances(folds, Distances.of(places, points), n_rows, seed)
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
@@ -316,6 +323,7 @@ def read(
         seed=seed,
         places=places,
         coordinates=points,
+        separation=separation,
         offset=column,
         times=times,
         row_labels=order.index,
@@ -386,10 +394,26 @@ def draw_folds(
     return split_share(labels, share, seed, classes, evaluation)
 
 
+def match_distances(
+    folds: Folds, distances: Distances | None, n_rows: int, seed: int
+) -> tuple[Folds, Separation | None]:
+    """Return folds whose held-out labels are as far from the others as the rows to predict are."""
+    is_chosen = folds.in_time or folds.evaluation is not None or folds.n_models == 1
+    if is_chosen or distances is None:
+        return folds, None
+    found = separate(distances, n_rows, folds.labels.rows, folds.fold_of_label, seed)
+    if found is None or not found[1].is_matched:
+        return folds, None if found is None else found[1]
+    return Folds.of(folds.labels, found[0]), found[1]
+
+
 def portfolio(data: Data) -> list[Member]:
     """Return the members that these data can have, the first with a field before all others."""
     settings = data.settings
     members = list(PORTFOLIO)
+    is_far = data.separation is not None and data.separation.is_matched
+    if not is_far or data.coordinates is None or type(data.output.loss) is not SquaredError:
+        members = [member for member in members if not member.process]
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
@@ -447,6 +471,8 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
         rotation=None if data.coordinates is None else data.coordinates.rotation,
         n_directions=defaults.DIRECTIONS,
     )
+    if member.hides_coordinates and data.coordinates is not None:
+        features = replace(features, rotation=None, hidden=data.coordinates.columns)
     if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
         features = replace(features, own="vectors")
     if data.places is None:
@@ -604,6 +630,31 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     seconds = time.perf_counter() - start
     logger.info("%s: %d models in %.2f s", parts.member.name, len(models), seconds)
     return Run(parts, table, rows, tuple(models), seconds)
+
+
+def with_process(run: Run, data: Data) -> Run:
+    """Return a run with a Gaussian process of the coordinates in place of the field.
+
+    It is estimated from scores without a field of labels that were not trained on.
+    """
+    assert data.coordinates is not None
+    start = time.perf_counter()
+    points, folds = data.coordinates.points, data.folds
+    unseen, without = folds.unseen, run.without_field
+    residuals = (unseen.target - without)[:, 0]
+    process = estimate_process(points[unseen.rows], residuals, unseen.weight, data.seed)
+    models = []
+    for model, training, held_out in zip(run.models, folds.training, folds.held_out, strict=True):
+        known, rows = folds.labels.subset(training), folds.labels.rows[held_out]
+        scores = model.init_score + model.scores[np.searchsorted(run.rows, known.rows)]
+        scores += 0.0 if data.offset is None else data.offset[known.rows]
+        near = (points[known.rows], (known.target - scores)[:, 0], known.relative().weight)
+        mean, _ = process.posterior(points[rows], *near)
+        held = model.without_field[: rows.size] + mean[:, None]
+        models.append(replace(model, held_out=held))
+    seconds = run.seconds + time.perf_counter() - start
+    parts = replace(run.parts, process=process)
+    return replace(run, parts=parts, models=tuple(models), seconds=seconds)
 
 
 def train_again(run: Run, data: Data, folds: Folds, limit: Limit) -> Run:
@@ -856,7 +907,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
     names = ["reader", "table", "feature_names", "output", "places", "coordinates", "offset"]
-    names += ["row_labels", "geometry"]
+    names += ["row_labels", "geometry", "separation"]
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,
@@ -914,5 +965,6 @@ def component(data: Data, run: Run, weight: float) -> Component:
         smoothing=parts.smoothing,
         field=parts.field,
         loss=parts.loss if has_own_link(parts, data) else None,
+        process=parts.process,
         rounds=tuple(model.n_rounds for model in models),
     )

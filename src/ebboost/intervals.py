@@ -20,6 +20,7 @@ from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
 from ebboost.frames import as_frame
+from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
 from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
 from ebboost.model import Model
@@ -128,6 +129,9 @@ class Spread:
     scores: Array  # normal scores of the unseen labels, of shape (m,)
     deviation: Array  # standard deviations there
     #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
+    #: Of the coordinates, in place of the field; and distances of the fitted rows to the nearest
+    #: label, which the scale depends on.
+    process: GaussianProcess | None = None
     later: IntArray = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     later_scores: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
     trees: Ensemble | None = dataclasses.field(default=None, repr=False)  # of log s
@@ -140,7 +144,7 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
         return None
     if loss.log_link:
         unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
-    own_field = field_of(model)
+    own_field = process_of(model) or field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
     if own_field is not None and model.places is not None:
@@ -171,8 +175,10 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
     deviation = root * deviation
     distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    parts = (own_field, df, variance, scale, scores, deviation)
-    spread = Spread(dispersion * root**2, *parts, trees=trees)
+    is_process = isinstance(own_field, GaussianProcess)
+    parts = (None if is_process else own_field, df, variance, scale, scores, deviation)
+    process = own_field if is_process else None
+    spread = Spread(dispersion * root**2, *parts, process=process, trees=trees)
     if forecast is None:
         return spread
     target = forecast.labels
@@ -185,6 +191,12 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
     distribution = distribution_with(loss, forecast.raw, deviation, df)
     later_scores = normal_scores(distribution, target.target[:, 0])
     return replace(spread, later=forecast.later, later_scores=later_scores)
+
+
+def process_of(model: Model) -> GaussianProcess | None:
+    """Return the process of the component with the largest weight that has one."""
+    own = [one for one in model.components if one.process is not None]
+    return max(own, key=lambda one: one.weight).process if own else None
 
 
 def field_of(model: Model) -> LatentField | None:
@@ -201,19 +213,32 @@ def field_of(model: Model) -> LatentField | None:
 
 
 def field_variance(
-    model: Model, own: LatentField, labels: Labels, rows: IntArray | None = None
+    model: Model, own: LatentField | GaussianProcess, labels: Labels, rows: IntArray | None = None
 ) -> Array:
     """Return the posterior variance of the field in units of φ, given labels of fitted rows.
 
     On all nodes, or at those of some rows.
     """
     assert model.places is not None
+    if isinstance(own, GaussianProcess) and model.coordinates is not None:
+        points = model.coordinates.points
+        return process_variance(model, own, labels, points if rows is None else points[rows])
+    assert isinstance(own, LatentField)
     nodes = None if rows is None else model.places.node_of_row[rows]
     posterior = Posterior(own.prior(model.places.graph), model.places.node_of_row[labels.rows])
     loss, known = model.output.loss, labels.relative()
     curvature = loss.curvature(model.raw[labels.rows], labels.target)
     heights = np.broadcast_to(curvature, labels.target.shape)[:, :1]
     return posterior_variances(posterior, known.weight[:, None] * heights, nodes)
+
+
+def process_variance(
+    model: Model, process: GaussianProcess, labels: Labels, points: Array
+) -> Array:
+    """Return the variance of a process at points given labels, in units of its noise."""
+    assert model.coordinates is not None
+    known = (model.coordinates.points[labels.rows], np.zeros(labels.size), labels.relative().weight)
+    return process.posterior(points, *known)[1] / process.noise
 
 
 def dispersion_of(loss: Loss, raw: Array, labels: Labels, variance: Array) -> float:
@@ -391,10 +416,14 @@ def deviations(model: Model, predictions: Predictions) -> Array:
 def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array:
     """Return the variance of the field at rows, in units of φ."""
     rows, places = predictions.rows, model.places
-    if spread.field is None or places is None:
+    if places is None or not spread.variance.size:
         return np.zeros(len(predictions.raw))
     if predictions.position is not None:
         return spread.variance[places.node_of_row[predictions.position]]
+    if spread.process is not None and rows.points is not None:
+        return process_variance(model, spread.process, model.labels, rows.points)
+    if spread.field is None:  # rows of another graph
+        return np.full(len(predictions.raw), spread.variance.max())
     alone = 1.0 / (spread.field.tau + spread.field.lam)  # of a node without edges
     if rows.nodes is not None:
         return np.where(rows.nodes >= 0, spread.variance[rows.nodes], alone)

@@ -1,0 +1,208 @@
+"""How far rows to predict are from the nearest label, and folds whose held-out labels are as far.
+
+Distances are those of coordinates, else hops in the graph. Blocks are the labels nearest to each of
+some labels drawn at random; with as many blocks as labels, folds are random. Their number is the
+one with which distances of held-out labels are most like those of the rows to predict (Linnenbrink
+et al. 2024, kNNDM).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
+
+from ebboost._common import Array, IntArray
+from ebboost.data.coordinates import Coordinates
+from ebboost.data.neighbors import Places
+from ebboost.graph import Graph
+
+EARTH = 6371.0088  # kilometres
+# Rows to predict and labels that distances are compared at.
+MOST_ROWS = 5_000
+# By how much the distributions of distances must differ: the largest difference of their shares,
+# and what it may be by chance, times 1/√labels.
+LEAST_DIFFERENCE = 0.1
+CHANCE = 2.0
+FEWEST_LABELS = 30
+# Numbers of blocks that are tried, how often few ones are drawn, which share of the blocks is held
+# out as a whole, and how many labels these have on average at least.
+BLOCKS = (2, 3, 4, 5, 7, 10, 15, 25, 40, 70, 120, 200, 400, 800)
+DRAWS_OF_FEW = 3
+SHARES = (1.0, 0.6, 0.3, 0.1)
+LABELS_OF_BLOCK = 3.0
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Median distances to the nearest label: of rows to predict, and of labels held out."""
+
+    to_predict: float
+    at_random: float
+    held_out: float  # in the folds that are used
+    unit: str  # "km", "hops", or "" for the unit of the coordinates
+    farthest: float  # 99 % of the labels that were held out are nearer
+    is_matched: bool
+
+
+class Distances:
+    """Distances between rows: of their points, or in hops between their nodes."""
+
+    def __init__(
+        self, points: Array | None, graph: Graph | None = None, nodes: IntArray | None = None
+    ) -> None:
+        self.points = points
+        self.graph = graph
+        self.nodes = nodes
+        self.unit, self.scale = "", 1.0
+        if points is None:
+            self.unit = "hops"
+        elif points.shape[1] == 3:
+            self.unit, self.scale = "km", EARTH
+
+    @classmethod
+    def of(cls, places: Places | None, coordinates: Coordinates | None) -> "Distances | None":
+        """Return the distances of the rows of a fit; None without a graph."""
+        if coordinates is not None:
+            return cls(coordinates.points)
+        if places is None or places.graph.n_edges == 0:
+            return None
+        return cls(None, places.graph, places.node_of_row)
+
+    def nearest(self, rows: IntArray, sources: IntArray) -> tuple[Array, IntArray]:
+        """Return the distance of rows to the nearest source, and the number of that source.
+
+        Rows that no source is connected to are one hop farther than all others.
+        """
+        if self.points is not None:
+            lengths, number = cKDTree(self.points[sources]).query(self.points[rows])
+            return self.scale * lengths, number
+        assert self.graph is not None and self.nodes is not None
+        starts, first = np.unique(self.nodes[sources], return_index=True)
+        hops, _, origin = csgraph.dijkstra(
+            self.graph.adjacency,
+            directed=False,
+            indices=starts,
+            unweighted=True,
+            min_only=True,
+            return_predecessors=True,
+        )
+        hops, origin = hops[self.nodes[rows]], origin[self.nodes[rows]]
+        is_far = ~np.isfinite(hops)
+        hops[is_far] = hops[~is_far].max(initial=0.0) + 1.0
+        number = first[np.searchsorted(starts, origin).clip(0, starts.size - 1)]
+        number[is_far] = np.arange(rows.size)[is_far] % sources.size
+        return hops, number
+
+    def held_out(self, rows: IntArray, fold: IntArray, at: IntArray | None = None) -> Array:
+        """Return the distance of labelled rows to the nearest one of another fold.
+
+        Of all of them, or of those ``at`` some positions.
+        """
+        at = np.arange(rows.size) if at is None else at
+        result = np.zeros(at.size)
+        for number in np.unique(fold[at]).tolist():
+            own, others = fold[at] == number, fold != number
+            result[own] = self.nearest(rows[at[own]], rows[others])[0]
+        return result
+
+
+def difference(near: Array, far: Array) -> float:
+    """Return by how much more of ``near`` than of ``far`` is within a distance, at most."""
+    ends = np.sort(near)
+    share = np.searchsorted(np.sort(far), ends, side="right") / far.size
+    at = np.searchsorted(ends, ends, side="right") / near.size
+    return float(np.max(at - share))
+
+
+def transport(one: Array, other: Array) -> float:
+    """Return the Wasserstein distance of two samples: the mean difference of their quantiles."""
+    levels = np.linspace(0.005, 0.995, 100)
+    return float(np.abs(np.quantile(one, levels) - np.quantile(other, levels)).mean())
+
+
+def some(rows: IntArray, random: np.random.Generator) -> IntArray:
+    """Return the rows, or some of them at random."""
+    return rows if rows.size <= MOST_ROWS else random.choice(rows, MOST_ROWS, replace=False)
+
+
+def are_farther(to_predict: Array, held_out: Array, n_labels: int) -> bool:
+    """Return whether rows to predict are clearly farther from labels than labels held out are."""
+    least = max(LEAST_DIFFERENCE, CHANCE / np.sqrt(min(n_labels, to_predict.size)))
+    return difference(held_out, to_predict) > least
+
+
+def matched_folds(
+    distances: Distances,
+    rows: IntArray,
+    to_predict: Array,
+    n_folds: int,
+    random: np.random.Generator,
+) -> IntArray:
+    """Return the fold of each labelled row, such that distances as held out are ``to_predict``.
+
+    Some blocks may be dissolved: their labels are held out at random. Where blocks must be large,
+    there are fewer folds.
+    """
+    at = some(np.arange(rows.size), random)
+    best, least = random.permutation(rows.size) % n_folds, np.inf
+    for count in BLOCKS:
+        if count > max(rows.size / LABELS_OF_BLOCK, BLOCKS[0]):
+            break
+        for _ in range(DRAWS_OF_FEW if count <= 3 * n_folds else 1):
+            block = blocks(distances, rows, min(count, rows.size), random)
+            is_block = random.random(count)
+            folds = min(n_folds, count)
+            for share in SHARES:
+                fold = deal(block, folds, random)
+                single = np.flatnonzero(is_block[block] > share)
+                fold[single] = random.permutation(single.size) % folds
+                if np.unique(fold).size < folds:
+                    continue
+                miss = transport(distances.held_out(rows, fold, at), to_predict)
+                if miss < least:
+                    best, least = fold, miss
+    return best
+
+
+def blocks(
+    distances: Distances, rows: IntArray, count: int, random: np.random.Generator
+) -> IntArray:
+    """Return the block of each row: the nearest of ``count`` rows drawn at random."""
+    centers = rows[random.permutation(rows.size)[:count]]
+    return distances.nearest(rows, centers)[1]
+
+
+def deal(block: NDArray[np.int64], n_folds: int, random: np.random.Generator) -> IntArray:
+    """Return the fold of each row: blocks from large to small go to the smallest fold so far."""
+    sizes = np.bincount(block)
+    shuffled = random.permutation(sizes.size)
+    fold_of_block = np.zeros(sizes.size, dtype=np.int64)
+    filled = np.zeros(n_folds)
+    for one in shuffled[np.argsort(-sizes[shuffled], kind="stable")].tolist():
+        fold_of_block[one] = int(filled.argmin())
+        filled[fold_of_block[one]] += sizes[one]
+    return fold_of_block[block]
+
+
+def separate(
+    distances: Distances, n_rows: int, rows: IntArray, fold: IntArray, seed: int
+) -> tuple[IntArray, Separation] | None:
+    """Return folds for rows to predict that are farther from labels than those held out at random.
+
+    The given folds, those at random, stay where distances agree; None where nothing is compared.
+    """
+    unknown = np.setdiff1d(np.arange(n_rows), rows)
+    if not unknown.size or rows.size < FEWEST_LABELS:
+        return None
+    random = np.random.default_rng(seed)
+    to_predict = distances.nearest(some(unknown, random), rows)[0]
+    held_out = at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
+    is_matched = are_farther(to_predict, at_random, rows.size)
+    if is_matched:
+        fold = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
+        held_out = distances.held_out(rows, fold)
+    medians = [float(np.median(one)) for one in (to_predict, at_random, held_out)]
+    farthest = float(np.quantile(held_out, 0.99))
+    return fold, Separation(*medians, distances.unit, farthest, is_matched)
