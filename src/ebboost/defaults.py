@@ -55,6 +55,7 @@ PORTFOLIO = (
         hides_coordinates=True,
         process=True,
     ),
+    Member("network + Gaussian process", "network", "estimated", process=True),
     Member("trees"),
     Member("network", "network"),
 )

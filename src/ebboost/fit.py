@@ -892,11 +892,13 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     kept = [k for k in range(len(runs)) if weights[k] > 0.0]
     final = [runs[k] for k in kept]
     forecast = None
-    if folds.in_time:  # models of blocks lack the latest labels
+    is_matched = data.separation is not None and data.separation.is_matched
+    if folds.in_time or is_matched:  # models of blocks lack the latest labels, or whole regions
         every = np.arange(data.labels.size)
         count = min(defaults.MODELS_IN_TIME, folds.n_models)
         all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
         final = [train_again(run, data, all_labels, limit) for run in final]
+    if folds.in_time:
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
     pairs = zip(final, weights[kept], strict=True)
     components = tuple(component(data, run, float(weight)) for run, weight in pairs)
@@ -922,7 +924,8 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
-    return replace(model, spread=estimate_spread(model, folds, forecast))
+    process = next((one.parts.process for one in runs if one.parts.features.hidden), None)
+    return replace(model, spread=estimate_spread(model, folds, forecast, process))
 
 
 def selection_row(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from ebboost._common import Array, IntArray, check_number
@@ -36,6 +37,7 @@ SCALE_PATIENCE = 10
 SCALES = (0.05, 20.0)
 OVERDISPERSION = 1e-6  # by how much the variance of a count exceeds its mean at least
 LOG_MEANS = (-230.0, 230.0)  # logarithms of means: squares of these are in range
+PRIOR_BLOCKS = 10.0  # that variances of a process count for, beside those held out
 LEAST = 1e-150  # dispersion, of residuals that are all 0
 DEGREES = (3.0, 200.0)  # of freedom of the distribution of numbers
 MAX_SCORE = 40.0  # of labels whose probability is 0 in double precision
@@ -137,14 +139,19 @@ class Spread:
     trees: Ensemble | None = dataclasses.field(default=None, repr=False)  # of log s
 
 
-def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None) -> Spread | None:
+def estimate_spread(
+    model: Model,
+    folds: Folds,
+    forecast: Forecast | None = None,
+    process: GaussianProcess | None = None,
+) -> Spread | None:
     """Return the spread of a model of numbers; None where every label was trained on."""
     unseen, loss = model.unseen, model.output.loss
     if model.output.is_classifier or not unseen.rows.size:
         return None
     if loss.log_link:
         unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
-    own_field = process_of(model) or field_of(model)
+    own_field = process or field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
     if own_field is not None and model.places is not None:
@@ -155,29 +162,36 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
             known = folds.labels.subset(folds.training[number])
             held[own] = field_variance(model, own_field, known, unseen.rows[own])
     labels = Labels(unseen.rows, unseen.target, unseen.weight)
-    dispersion = dispersion_of(loss, unseen.raw, labels, held)
-    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
     residual = (unseen.target - loss.inverse_link(unseen.raw))[:, 0]
+    if process is None:
+        dispersion = dispersion_of(loss, unseen.raw, labels, held)
+    else:
+        n_blocks = 0 if model.separation is None else model.separation.n_blocks
+        dispersion, ratio = two_variances(residual, held, n_blocks)
+        process = replace(process, noise=process.noise / ratio)
+        held, variance = ratio * held, ratio * variance
+    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
     size = np.abs(residual) / expected
     trees, held_scale = None, np.ones(size.size)
     scale = np.ones(model.n_rows)
     table = model.table
     if table is not None and not table.is_sparse and size.size >= SCALE_LABELS and size.any():
-        columns = scale_columns(table.subset(unseen.rows), unseen.raw, held)
-        trees, held_scale = grow_scale(columns, size)
+        own_columns = hide_coordinates(model, table)
+        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, held)
+        is_matched = model.separation is not None and model.separation.is_matched
+        trees, held_scale = grow_scale(columns, size, fold_of(folds) if is_matched else None)
         every = np.zeros(model.n_rows)
         if variance.size and model.places is not None:
             every = variance[model.places.node_of_row]
-        scale = scales(trees, scale_columns(table, model.raw, every))
+        scale = scales(trees, scale_columns(own_columns, model.raw, every))
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
     deviation = root * deviation
     distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    is_process = isinstance(own_field, GaussianProcess)
-    parts = (None if is_process else own_field, df, variance, scale, scores, deviation)
-    process = own_field if is_process else None
+    lattice = own_field if isinstance(own_field, LatentField) else None
+    parts = (lattice, df, variance, scale, scores, deviation)
     spread = Spread(dispersion * root**2, *parts, process=process, trees=trees)
     if forecast is None:
         return spread
@@ -187,16 +201,11 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
         ahead = field_variance(model, own_field, forecast.known, target.rows)
     deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead))
     if trees is not None and table is not None:
-        deviation *= scales(trees, scale_columns(table.subset(target.rows), forecast.raw, ahead))
+        own_columns = hide_coordinates(model, table.subset(target.rows))
+        deviation *= scales(trees, scale_columns(own_columns, forecast.raw, ahead))
     distribution = distribution_with(loss, forecast.raw, deviation, df)
     later_scores = normal_scores(distribution, target.target[:, 0])
     return replace(spread, later=forecast.later, later_scores=later_scores)
-
-
-def process_of(model: Model) -> GaussianProcess | None:
-    """Return the process of the component with the largest weight that has one."""
-    own = [one for one in model.components if one.process is not None]
-    return max(own, key=lambda one: one.weight).process if own else None
 
 
 def field_of(model: Model) -> LatentField | None:
@@ -260,6 +269,39 @@ def model_variance(loss: Loss, raw: Array, dispersion: float, variance: Array) -
     return noise + rate * dispersion * variance
 
 
+def two_variances(residual: Array, variance: Array, n_blocks: int) -> tuple[float, float]:
+    """Return the variance a of the noise, and r with which labels have variances a (1 + r v).
+
+    By the likelihood of normal residuals. A process has r = 1. What few blocks of labels say about
+    variances far away is little, and r is drawn to 1.
+    """
+    squares = np.maximum(residual**2, LEAST)
+
+    def loss(logarithms: Array) -> float:
+        total = np.exp(logarithms[0]) + np.exp(logarithms[1]) * variance
+        return float(np.mean(np.log(total) + squares / total))
+
+    level = float(squares.mean()) / (1.0 + float(variance.mean()))
+    start = np.log([level, level])
+    found = minimize(loss, start, method="Nelder-Mead", bounds=[(one - 9.0, one + 9.0) for one in start])
+    ratio = float(np.exp((found.x[1] - found.x[0]) * n_blocks / (n_blocks + PRIOR_BLOCKS)))
+    return max(float(np.mean(squares / (1.0 + ratio * variance))), LEAST), ratio
+
+
+def fold_of(folds: Folds) -> IntArray:
+    """Return the number of the fold of each unseen label, in their order."""
+    return np.repeat(np.arange(folds.n_models), [held.size for held in folds.held_out])
+
+
+def hide_coordinates(model: Model, table: Table) -> Table:
+    """Return a table whose coordinates are 0: by them, a scale would be wrong in other places."""
+    if model.coordinates is None or table.is_sparse:
+        return table
+    values = table.values.copy()
+    values[:, list(model.coordinates.columns)] = 0.0
+    return replace(table, values=values)
+
+
 def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
     """Return the columns of the trees of the scale."""
     own = np.column_stack([raw[:, 0], np.log(np.maximum(variance, 1e-30))])
@@ -269,7 +311,9 @@ def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
     return Table(values, names, table.categorical, origin, categories=table.categories)
 
 
-def grow_scale(columns: Table, size: Array) -> tuple[Ensemble, Array]:
+def grow_scale(
+    columns: Table, size: Array, fold: IntArray | None = None
+) -> tuple[Ensemble, Array]:
     """Return trees of the log size of residuals, and the scale at the labels, each out of fold."""
     import lightgbm
 
@@ -279,13 +323,14 @@ def grow_scale(columns: Table, size: Array) -> tuple[Ensemble, Array]:
     params |= {"min_data_in_leaf": max(SCALE_MIN_ROWS, size.size // 100)}
     params |= {"deterministic": True, "force_col_wise": True, "boost_from_average": False}
     target = np.maximum(size / float(size.mean()), 1e-6)
-    fold = np.random.default_rng(0).permutation(size.size) % SCALE_FOLDS
+    if fold is None:
+        fold = np.random.default_rng(0).permutation(size.size) % SCALE_FOLDS
     held = np.zeros(size.size)
     ensembles = []
     data = lightgbm.Dataset(
         columns.values, target, categorical_feature=list(columns.categorical), params=params
     ).construct()
-    for number in range(SCALE_FOLDS):
+    for number in range(int(fold.max()) + 1):
         parts = [data.subset(np.flatnonzero(own)) for own in (fold != number, fold == number)]
         stop = lightgbm.early_stopping(SCALE_PATIENCE, verbose=False)
         booster = lightgbm.train(params, parts[0], SCALE_ROUNDS, [parts[1]], callbacks=[stop])
@@ -409,7 +454,8 @@ def deviations(model: Model, predictions: Predictions) -> Array:
     elif spread.trees is None or rows.table is None:
         scale = np.ones(len(predictions.raw))
     else:
-        scale = scales(spread.trees, scale_columns(rows.table, predictions.raw, variance))
+        own = hide_coordinates(model, rows.table)
+        scale = scales(spread.trees, scale_columns(own, predictions.raw, variance))
     return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
 
 

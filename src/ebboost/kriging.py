@@ -1,7 +1,7 @@
 """A Gaussian process of the coordinates, given the nearest labels of each row: kriging.
 
-Residuals of labels, y − fixed − f, are z + noise, where z has an exponential covariance. The mean
-and the variance of z at a row follow from the nearest labels alone. The variance, the range and the
+Residuals of labels, y − fixed − f, are z + noise, where z has an exponential or Matérn covariance.
+The mean and the variance of z at a row follow from the nearest labels alone. The covariance and the
 noise are those of the largest likelihood of labels given the nearest earlier ones in random order
 (Vecchia 1988). Unlike the field of a graph, it reaches over gaps that are many rows wide.
 """
@@ -27,16 +27,22 @@ CHUNK = 2_000
 # points, at least this share of it. How many likelihoods are computed.
 LEAST_NOISE = 1e-5
 LEAST_RANGE = 1e-4
-EVALUATIONS = 80
+EVALUATIONS = 60
+START_RANGE = 0.1
+SMOOTHNESS = (0.5, 1.5)
 
 
 @dataclass(frozen=True)
 class GaussianProcess:
-    """z with covariance variance · exp(−distance / range), and the variance of the noise."""
+    """z with a variance, a range and a smoothness of its covariance, and the variance of the noise.
+
+    Covariances are exponential, exp(−distance / range), or smoother: Matérn's of 3/2 and 5/2.
+    """
 
     variance: float
     range: float
     noise: float
+    smoothness: float = 0.5
 
     def posterior(
         self,
@@ -60,7 +66,9 @@ class GaussianProcess:
 
         def solve(start: int) -> tuple[Array, Array]:
             own = slice(start, start + CHUNK)
-            return self.given(points[own], labelled[near[own]], residuals[near[own]], noise[near[own]])
+            at = near[own]
+            lengths = distances(points[own], labelled[at])
+            return self.given(*lengths, residuals[at], noise[at])
 
         starts = range(0, len(points), CHUNK)
         with ThreadPoolExecutor(allowed_threads(), "ebboost-kriging") as pool:
@@ -71,15 +79,16 @@ class GaussianProcess:
         return mean, variance
 
     def given(
-        self, points: Array, near: Array, residuals: Array, noise: Array
+        self, lengths: Array, between: Array, residuals: Array, noise: Array
     ) -> tuple[Array, Array]:
-        """Return mean and variance at n points given k labels each: ``near`` is (n, k, d)."""
-        squares = np.einsum("nkd,nkd->nk", near, near)
-        between = squares[:, :, None] + squares[:, None] - 2.0 * near @ near.transpose(0, 2, 1)
-        system = self.covariance(np.sqrt(np.maximum(between, 0.0)))
-        every = np.arange(near.shape[1])
+        """Return mean and variance at n points given k labels each, from all distances.
+
+        ``lengths`` of shape (n, k) lead to the labels, ``between`` of shape (n, k, k) connect them.
+        """
+        system = self.covariance(between)
+        every = np.arange(lengths.shape[1])
         system[:, every, every] = self.variance + noise
-        own = self.covariance(np.linalg.norm(near - points[:, None], axis=2))
+        own = self.covariance(lengths)
         weights = np.linalg.solve(system, own[:, :, None])[:, :, 0]
         variance = self.variance - np.einsum("nk,nk->n", weights, own)
         mean = np.einsum("nk,nk->n", weights, residuals)
@@ -87,7 +96,22 @@ class GaussianProcess:
 
     def covariance(self, distance: Array) -> Array:
         """Return the covariance at a distance."""
-        return self.variance * np.exp(distance / -self.range)
+        h = distance * (np.sqrt(2.0 * self.smoothness) / self.range)
+        result = np.exp(-h)
+        if self.smoothness == 1.5:
+            result *= 1.0 + h
+        elif self.smoothness == 2.5:
+            result *= 1.0 + h + h * h / 3.0
+        result *= self.variance
+        return result
+
+
+def distances(points: Array, near: Array) -> tuple[Array, Array]:
+    """Return distances of n points to k others each, of shape (n, k, d), and between these."""
+    moved = near - points[:, None]
+    squares = np.einsum("nkd,nkd->nk", moved, moved)
+    between = squares[:, :, None] + squares[:, None] - 2.0 * moved @ moved.transpose(0, 2, 1)
+    return np.sqrt(squares), np.sqrt(np.maximum(between, 0.0))
 
 
 def estimate_process(
@@ -101,28 +125,31 @@ def estimate_process(
     chosen = random.permutation(len(points))[:LIKELIHOOD_LABELS]
     chosen = np.sort(chosen[chosen >= min(LIKELIHOOD_NEIGHBORS, len(points) // 2)])
     near = earlier_neighbors(points, chosen, min(LIKELIHOOD_NEIGHBORS, len(points) // 2))
+    lengths = distances(points[chosen], points[near])
     spread = float(np.var(residuals)) or 1.0
     extent = float(np.linalg.norm(np.ptp(points, axis=0))) or 1.0
 
-    def process(parameters: Array) -> GaussianProcess:
+    def process(parameters: Array, smoothness: float) -> GaussianProcess:
         slope, length, noise = np.exp(parameters).tolist()
-        return GaussianProcess(spread * slope * length, extent * length, spread * noise)
+        variance = spread * slope * length ** (2.0 * smoothness)
+        return GaussianProcess(variance, extent * length, spread * noise, smoothness)
 
-    def loss(parameters: Array) -> float:
-        one = process(parameters)
-        mean, variance = one.given(
-            points[chosen], points[near], residuals[near], one.noise * noise[near]
-        )
+    def loss(parameters: Array, smoothness: float) -> float:
+        one = process(parameters, smoothness)
+        mean, variance = one.given(*lengths, residuals[near], one.noise * noise[near])
         variance += one.noise * noise[chosen]
         return float(np.mean(np.log(variance) + (residuals[chosen] - mean) ** 2 / variance))
 
-    start = np.log([5.0, 0.1, 0.3])
-    bounds = [(-7.0, 14.0), (np.log(LEAST_RANGE), 0.0), (np.log(LEAST_NOISE), 1.0)]
-    simplex = start + np.vstack([np.zeros(3), 1.5 * np.eye(3)]).clip(-np.inf, np.inf)
-    simplex = simplex.clip([low for low, _ in bounds], [high for _, high in bounds])
-    options = {"maxfev": EVALUATIONS, "xatol": 0.03, "fatol": 1e-4, "initial_simplex": simplex}
-    found = minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options)
-    return process(found.x)
+    best, least = process(np.zeros(3), 0.5), np.inf
+    for smoothness in SMOOTHNESS:
+        start = np.array([-2.0 * smoothness * np.log(START_RANGE), np.log(START_RANGE), -1.0])
+        bounds = [(-10.0, 20.0), (np.log(LEAST_RANGE), 0.0), (np.log(LEAST_NOISE), 1.0)]
+        simplex = start + np.vstack([np.zeros(3), np.diag([1.5, 1.0, -1.5])])
+        options = {"maxfev": EVALUATIONS, "xatol": 0.03, "fatol": 1e-4, "initial_simplex": simplex}
+        found = minimize(loss, start, smoothness, "Nelder-Mead", bounds=bounds, options=options)
+        if found.fun < least:
+            best, least = process(found.x, smoothness), float(found.fun)
+    return best
 
 
 def earlier_neighbors(points: Array, chosen: IntArray, count: int) -> IntArray:

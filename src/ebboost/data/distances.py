@@ -44,6 +44,7 @@ class Separation:
     unit: str  # "km", "hops", or "" for the unit of the coordinates
     farthest: float  # 99 % of the labels that were held out are nearer
     is_matched: bool
+    n_blocks: int  # that are held out as a whole; 0 at random
 
 
 class Distances:
@@ -139,14 +140,16 @@ def matched_folds(
     to_predict: Array,
     n_folds: int,
     random: np.random.Generator,
-) -> IntArray:
+) -> tuple[IntArray, int]:
     """Return the fold of each labelled row, such that distances as held out are ``to_predict``.
+
+    And the number of blocks that are held out as a whole.
 
     Some blocks may be dissolved: their labels are held out at random. Where blocks must be large,
     there are fewer folds.
     """
     at = some(np.arange(rows.size), random)
-    best, least = random.permutation(rows.size) % n_folds, np.inf
+    best, least, n_blocks = random.permutation(rows.size) % n_folds, np.inf, 0
     for count in BLOCKS:
         if count > max(rows.size / LABELS_OF_BLOCK, BLOCKS[0]):
             break
@@ -162,8 +165,8 @@ def matched_folds(
                     continue
                 miss = transport(distances.held_out(rows, fold, at), to_predict)
                 if miss < least:
-                    best, least = fold, miss
-    return best
+                    best, least, n_blocks = fold, miss, int((is_block <= share).sum())
+    return best, n_blocks
 
 
 def blocks(
@@ -200,9 +203,10 @@ def separate(
     to_predict = distances.nearest(some(unknown, random), rows)[0]
     held_out = at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
     is_matched = are_farther(to_predict, at_random, rows.size)
+    n_blocks = 0
     if is_matched:
-        fold = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
+        fold, n_blocks = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
         held_out = distances.held_out(rows, fold)
     medians = [float(np.median(one)) for one in (to_predict, at_random, held_out)]
     farthest = float(np.quantile(held_out, 0.99))
-    return fold, Separation(*medians, distances.unit, farthest, is_matched)
+    return fold, Separation(*medians, distances.unit, farthest, is_matched, n_blocks)
