@@ -412,8 +412,9 @@ def portfolio(data: Data) -> list[Member]:
     settings = data.settings
     members = list(PORTFOLIO)
     is_far = data.separation is not None and data.separation.is_matched
-    if not is_far or data.coordinates is None or type(data.output.loss) is not SquaredError:
-        members = [member for member in members if not member.process]
+    has_process = is_far and data.coordinates is not None
+    has_process &= type(data.output.loss) is SquaredError
+    members = [one for one in members if not (one.neighbors if has_process else one.process)]
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
@@ -642,7 +643,8 @@ def with_process(run: Run, data: Data) -> Run:
     points, folds = data.coordinates.points, data.folds
     unseen, without = folds.unseen, run.without_field
     residuals = (unseen.target - without)[:, 0]
-    process = estimate_process(points[unseen.rows], residuals, unseen.weight, data.seed)
+    fold = np.repeat(np.arange(folds.n_models), [held.size for held in folds.held_out])
+    process = estimate_process(points[unseen.rows], residuals, unseen.weight, fold, data.seed)
     models = []
     for model, training, held_out in zip(run.models, folds.training, folds.held_out, strict=True):
         known, rows = folds.labels.subset(training), folds.labels.rows[held_out]

@@ -3,7 +3,8 @@
 Residuals of labels, y − fixed − f, are z + noise, where z has an exponential or Matérn covariance.
 The mean and the variance of z at a row follow from the nearest labels alone. The covariance and the
 noise are those of the largest likelihood of labels given the nearest earlier ones in random order
-(Vecchia 1988). Unlike the field of a graph, it reaches over gaps that are many rows wide.
+(Vecchia 1988); how smooth z is, labels that were held out say, as they are as far from the others
+as the rows to predict. Unlike the field of a graph, it reaches over gaps that are many rows wide.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from ebboost.threads import allowed_threads
 NEIGHBORS = 40
 LIKELIHOOD_NEIGHBORS = 20
 LIKELIHOOD_LABELS = 2_000
+SCORED_LABELS = 5_000
 CHUNK = 2_000
 # Noise is at least this share of the variance of the labels; the range at most the extent of the
 # points, at least this share of it. How many likelihoods are computed.
@@ -29,7 +31,6 @@ LEAST_NOISE = 1e-5
 LEAST_RANGE = 1e-4
 EVALUATIONS = 60
 START_RANGE = 0.1
-SMOOTHNESS = (0.5, 1.5)
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,44 @@ def distances(points: Array, near: Array) -> tuple[Array, Array]:
 
 
 def estimate_process(
-    points: Array, residuals: Array, weight: Array, seed: int = 0
+    points: Array, residuals: Array, weight: Array, fold: IntArray, seed: int = 0
 ) -> GaussianProcess:
-    """Return the process of the largest likelihood of residuals of labels."""
+    """Return the process that predicts residuals of labels best from those of other folds.
+
+    Of processes of the largest likelihood: of each smoothness, and one whose range is the extent of
+    the points, as the likelihood of near labels says little about the range.
+    """
+    weight = weight / weight.mean()
+    at = np.random.default_rng(seed).permutation(len(points))[:SCORED_LABELS]
+    kinds = ((0.5, LEAST_RANGE), (0.5, 1.0), (1.5, LEAST_RANGE))
+    found = [likeliest_process(points, residuals, weight, *kind, seed) for kind in kinds]
+
+    def loss(process: GaussianProcess) -> float:
+        """The mean squared error at the positions ``at``."""
+        total = 0.0
+        for number in np.unique(fold[at]).tolist():
+            own, others = at[fold[at] == number], fold != number
+            known = (points[others], residuals[others], weight[others])
+            mean, _ = process.posterior(points[own], *known)
+            total += float((weight[own] * (residuals[own] - mean) ** 2).sum())
+        return total
+
+    return min(found, key=loss)
+
+
+def likeliest_process(
+    points: Array,
+    residuals: Array,
+    weight: Array,
+    smoothness: float,
+    least_range: float,
+    seed: int,
+) -> GaussianProcess:
+    """Return the process of a smoothness with the largest likelihood of residuals of labels."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(points))
     points, residuals = points[order] - points.mean(axis=0), residuals[order]
-    noise = 1.0 / (weight[order] / weight.mean())
+    noise = 1.0 / weight[order]
     chosen = random.permutation(len(points))[:LIKELIHOOD_LABELS]
     chosen = np.sort(chosen[chosen >= min(LIKELIHOOD_NEIGHBORS, len(points) // 2)])
     near = earlier_neighbors(points, chosen, min(LIKELIHOOD_NEIGHBORS, len(points) // 2))
@@ -129,27 +161,24 @@ def estimate_process(
     spread = float(np.var(residuals)) or 1.0
     extent = float(np.linalg.norm(np.ptp(points, axis=0))) or 1.0
 
-    def process(parameters: Array, smoothness: float) -> GaussianProcess:
+    def process(parameters: Array) -> GaussianProcess:
         slope, length, noise = np.exp(parameters).tolist()
         variance = spread * slope * length ** (2.0 * smoothness)
         return GaussianProcess(variance, extent * length, spread * noise, smoothness)
 
-    def loss(parameters: Array, smoothness: float) -> float:
-        one = process(parameters, smoothness)
+    def loss(parameters: Array) -> float:
+        one = process(parameters)
         mean, variance = one.given(*lengths, residuals[near], one.noise * noise[near])
         variance += one.noise * noise[chosen]
         return float(np.mean(np.log(variance) + (residuals[chosen] - mean) ** 2 / variance))
 
-    best, least = process(np.zeros(3), 0.5), np.inf
-    for smoothness in SMOOTHNESS:
-        start = np.array([-2.0 * smoothness * np.log(START_RANGE), np.log(START_RANGE), -1.0])
-        bounds = [(-10.0, 20.0), (np.log(LEAST_RANGE), 0.0), (np.log(LEAST_NOISE), 1.0)]
-        simplex = start + np.vstack([np.zeros(3), np.diag([1.5, 1.0, -1.5])])
-        options = {"maxfev": EVALUATIONS, "xatol": 0.03, "fatol": 1e-4, "initial_simplex": simplex}
-        found = minimize(loss, start, smoothness, "Nelder-Mead", bounds=bounds, options=options)
-        if found.fun < least:
-            best, least = process(found.x, smoothness), float(found.fun)
-    return best
+    length = np.log(max(START_RANGE, least_range))
+    start = np.array([-2.0 * smoothness * length, length, -1.0])
+    bounds = [(-10.0, 20.0), (np.log(least_range), 0.0), (np.log(LEAST_NOISE), 1.0)]
+    simplex = start + np.vstack([np.zeros(3), np.diag([1.5, 1.0, -1.5])])
+    simplex[:, 1] = simplex[:, 1].clip(*bounds[1])
+    options = {"maxfev": EVALUATIONS, "xatol": 0.03, "fatol": 1e-4, "initial_simplex": simplex}
+    return process(minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options).x)
 
 
 def earlier_neighbors(points: Array, chosen: IntArray, count: int) -> IntArray:
