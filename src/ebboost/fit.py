@@ -66,6 +66,7 @@ logger = logging.getLogger(__name__)
 # they gain.
 ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
+SUM_WEIGHT = 1e4  # of the equation that weights have the sum 1
 LEAST_MEAN = 1e-300  # that has a logarithm
 
 
@@ -414,7 +415,10 @@ def portfolio(data: Data) -> list[Member]:
     is_far = data.separation is not None and data.separation.is_matched
     has_process = is_far and data.coordinates is not None
     has_process &= type(data.output.loss) is SquaredError
-    members = [one for one in members if not (one.neighbors if has_process else one.process)]
+    if has_process:  # the first one for strengths, the plain one for the gain
+        members = [one for one in members if one.process or one in (PORTFOLIO[0], Member("trees"))]
+    else:
+        members = [one for one in members if not one.process]
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
@@ -805,21 +809,31 @@ def has_own_link(parts: Parts, data: Data) -> bool:
     return type(parts.loss) is not type(data.output.loss)
 
 
-def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tuple[Array, Array]:
+def combine(
+    raw: Array, labels: Labels, loss: Loss, offset: Array | None, convex: bool = False
+) -> tuple[Array, Array]:
     """Return weights of 0 or more, and an intercept, of the least loss of the weighted sum.
 
     ``raw`` of shape (K, m, c) are predictions of K members at labels that they were not trained on.
+    ``convex`` weights, for squared error, have the sum 1 and no intercept.
     """
     fixed = 0.0 if offset is None else offset
     own = raw - fixed
     n_members = len(own)
     has_intercept = int(own.shape[2] == 1 and loss.curvature_has_units)
     weight = labels.weight / labels.weight.sum()
+    if convex:
+        errors = np.sqrt(weight)[:, None] * (raw - labels.target)[:, :, 0].T
+        triangle = np.linalg.qr(errors, mode="r")
+        row = np.full(n_members, SUM_WEIGHT * max(float(np.abs(triangle).max()), 1e-300))
+        right = np.append(np.zeros(len(triangle)), row[0])
+        weights, _ = nnls(np.vstack([triangle, row]), right)
+        return weights / weights.sum(), np.zeros(1)
     if type(loss) is SquaredError:
         root = np.sqrt(weight)[:, None]
         columns = np.column_stack([own[:, :, 0].T, labels.target[:, 0] - np.ravel(fixed)])
         mean = weight @ columns
-        triangle: Any = np.linalg.qr(root * (columns - mean), mode="r")
+        triangle = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
     mean = np.zeros(n_members)
@@ -855,7 +869,9 @@ def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | N
     return fixed + intercept + np.tensordot(weights, raw - fixed, 1)
 
 
-def nested(raw: Array, folds: Folds, loss: Loss, offset: Array | None) -> Array:
+def nested(
+    raw: Array, folds: Folds, loss: Loss, offset: Array | None, convex: bool = False
+) -> Array:
     """Return the weighted sum at each unseen label, with weights that its fold did not choose."""
     labels = folds.unseen
     sizes = [held.size for held in folds.held_out]
@@ -867,7 +883,7 @@ def nested(raw: Array, folds: Folds, loss: Loss, offset: Array | None) -> Array:
         own = part == number
         others = ~own if (~own).any() else own
         known = None if offset is None else offset[others]
-        chosen = combine(raw[:, others], labels.subset(others), loss, known)
+        chosen = combine(raw[:, others], labels.subset(others), loss, known, convex)
         result[own] = weighted_sum(*chosen, raw[:, own], None if offset is None else offset[own])
     return result
 
@@ -881,7 +897,12 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     weights, intercept = np.ones(len(runs)) / len(runs), np.zeros(n_outputs)
     raw = np.array([run.unseen for run in runs])
     together = raw.mean(axis=0)
-    if labels.size and len(runs) > 1:
+    weighed = [k for k, run in enumerate(runs) if run.parts.process is not None]
+    if weighed:  # far from labels, others extrapolate
+        weights = np.zeros(len(runs))
+        weights[weighed], intercept = combine(raw[weighed], labels, loss, offset, convex=True)
+        together = nested(raw[weighed], folds, loss, offset, convex=True)
+    elif labels.size and len(runs) > 1:
         weights, intercept = combine(raw, labels, loss, offset)
         together = nested(raw, folds, loss, offset)
     if not weights.any():

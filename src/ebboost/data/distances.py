@@ -20,17 +20,26 @@ from ebboost.graph import Graph
 
 EARTH = 6371.0088  # kilometres
 # Rows to predict and labels that distances are compared at.
-MOST_ROWS = 5_000
+MOST_ROWS = 3_000
 # By how much the distributions of distances must differ: the largest difference of their shares,
 # and what it may be by chance, times 1/√labels.
 LEAST_DIFFERENCE = 0.1
 CHANCE = 2.0
 FEWEST_LABELS = 30
-# Numbers of blocks that are tried, how often few ones are drawn, which share of the blocks is held
-# out as a whole, and how many labels these have on average at least.
-BLOCKS = (2, 3, 4, 5, 7, 10, 15, 25, 40, 70, 120, 200, 400, 800)
+# Numbers of blocks that are tried, how often few ones are drawn, and how many labels these have on
+# average at least; which share of the blocks is held out as a whole, and into what others are
+# divided: single labels, or ten times as many blocks.
+BLOCKS = (2, 3, 4, 6, 9, 14, 25, 50, 100, 200, 400, 800)
 DRAWS_OF_FEW = 3
-SHARES = (1.0, 0.6, 0.3, 0.1)
+DIVIDED = 10
+PARTS = (
+    (1.0, "labels"),
+    (0.7, "blocks"),
+    (0.4, "blocks"),
+    (0.5, "labels"),
+    (0.2, "labels"),
+    (0.05, "labels"),
+)
 LABELS_OF_BLOCK = 3.0
 
 
@@ -77,7 +86,8 @@ class Distances:
         Rows that no source is connected to are one hop farther than all others.
         """
         if self.points is not None:
-            lengths, number = cKDTree(self.points[sources]).query(self.points[rows])
+            tree = cKDTree(self.points[sources], balanced_tree=False, compact_nodes=False)
+            lengths, number = tree.query(self.points[rows])
             return self.scale * lengths, number
         assert self.graph is not None and self.nodes is not None
         starts, first = np.unique(self.nodes[sources], return_index=True)
@@ -145,7 +155,7 @@ def matched_folds(
 
     And the number of blocks that are held out as a whole.
 
-    Some blocks may be dissolved: their labels are held out at random. Where blocks must be large,
+    Some blocks may be divided into small ones, or into single labels. Where blocks must be large,
     there are fewer folds.
     """
     at = some(np.arange(rows.size), random)
@@ -157,10 +167,14 @@ def matched_folds(
             block = blocks(distances, rows, min(count, rows.size), random)
             is_block = random.random(count)
             folds = min(n_folds, count)
-            for share in SHARES:
-                fold = deal(block, folds, random)
-                single = np.flatnonzero(is_block[block] > share)
-                fold[single] = random.permutation(single.size) % folds
+            small = np.arange(rows.size)
+            if DIVIDED * count * LABELS_OF_BLOCK < rows.size:
+                small = blocks(distances, rows, DIVIDED * count, random)
+            for share, part in PARTS:
+                is_whole = is_block[block] <= share
+                divided = np.arange(rows.size) if part == "labels" else small
+                own = np.where(is_whole, block, count + divided)
+                fold = deal(np.unique(own, return_inverse=True)[1], folds, random)
                 if np.unique(fold).size < folds:
                     continue
                 miss = transport(distances.held_out(rows, fold, at), to_predict)
@@ -180,12 +194,19 @@ def blocks(
 def deal(block: NDArray[np.int64], n_folds: int, random: np.random.Generator) -> IntArray:
     """Return the fold of each row: blocks from large to small go to the smallest fold so far."""
     sizes = np.bincount(block)
-    shuffled = random.permutation(sizes.size)
+    order = random.permutation(sizes.size)
+    order = order[np.argsort(-sizes[order], kind="stable")]
     fold_of_block = np.zeros(sizes.size, dtype=np.int64)
-    filled = np.zeros(n_folds)
-    for one in shuffled[np.argsort(-sizes[shuffled], kind="stable")].tolist():
-        fold_of_block[one] = int(filled.argmin())
-        filled[fold_of_block[one]] += sizes[one]
+    filled = [0] * n_folds
+    for one in order[sizes[order] > 1].tolist():
+        fold = filled.index(min(filled))
+        fold_of_block[one] = fold
+        filled[fold] += int(sizes[one])
+    single = order[sizes[order] <= 1]
+    lacking = np.maximum(max(filled) - np.array(filled), 0)
+    fill = np.repeat(np.arange(n_folds), lacking)
+    fill = np.concatenate([random.permutation(fill), np.arange(single.size) % n_folds])
+    fold_of_block[single] = fill[: single.size]
     return fold_of_block[block]
 
 
