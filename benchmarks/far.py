@@ -12,12 +12,10 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import lightgbm
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.spatial import cKDTree
 
 import ebboost as eb

@@ -163,10 +163,10 @@ def estimate_spread(
             held[own] = field_variance(model, own_field, known, unseen.rows[own])
     labels = Labels(unseen.rows, unseen.target, unseen.weight)
     residual = (unseen.target - loss.inverse_link(unseen.raw))[:, 0]
+    n_blocks = 0 if model.separation is None else model.separation.n_blocks
     if process is None:
         dispersion = dispersion_of(loss, unseen.raw, labels, held)
     else:
-        n_blocks = 0 if model.separation is None else model.separation.n_blocks
         dispersion, ratio = two_variances(residual, held, n_blocks)
         process = replace(process, noise=process.noise / ratio)
         held, variance = ratio * held, ratio * variance
@@ -177,13 +177,14 @@ def estimate_spread(
     table = model.table
     if table is not None and not table.is_sparse and size.size >= SCALE_LABELS and size.any():
         own_columns = hide_coordinates(model, table)
-        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, held)
+        known = 0.0 if process is not None else 1.0  # how errors grow far away, a process says
+        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, known * held)
         is_matched = model.separation is not None and model.separation.is_matched
         trees, held_scale = grow_scale(columns, size, fold_of(folds) if is_matched else None)
         every = np.zeros(model.n_rows)
         if variance.size and model.places is not None:
             every = variance[model.places.node_of_row]
-        scale = scales(trees, scale_columns(own_columns, model.raw, every))
+        scale = scales(trees, scale_columns(own_columns, model.raw, known * every))
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
@@ -193,6 +194,8 @@ def estimate_spread(
     lattice = own_field if isinstance(own_field, LatentField) else None
     parts = (lattice, df, variance, scale, scores, deviation)
     spread = Spread(dispersion * root**2, *parts, process=process, trees=trees)
+    if process is not None:
+        spread = widened(spread, n_blocks)
     if forecast is None:
         return spread
     target = forecast.labels
@@ -283,9 +286,27 @@ def two_variances(residual: Array, variance: Array, n_blocks: int) -> tuple[floa
 
     level = float(squares.mean()) / (1.0 + float(variance.mean()))
     start = np.log([level, level])
-    found = minimize(loss, start, method="Nelder-Mead", bounds=[(one - 9.0, one + 9.0) for one in start])
+    found = minimize(
+        loss, start, method="Nelder-Mead", bounds=[(one - 9.0, one + 9.0) for one in start]
+    )
     ratio = float(np.exp((found.x[1] - found.x[0]) * n_blocks / (n_blocks + PRIOR_BLOCKS)))
     return max(float(np.mean(squares / (1.0 + ratio * variance))), LEAST), ratio
+
+
+def widened(spread: Spread, n_blocks: int) -> Spread:
+    """Return a spread that allows for few blocks of labels that were held out.
+
+    Variances far away are as uncertain as those of so many numbers, and widths are those of a t
+    distribution; residuals that are narrower than their distribution shrink intervals less.
+    """
+    assert spread.process is not None
+    wider = float(stats.t.ppf(0.95, n_blocks + 1.0) / stats.norm.ppf(0.95)) ** 2
+    process = replace(spread.process, noise=spread.process.noise / wider)
+    narrow = conformal_quantile(np.abs(spread.scores), 0.9) / float(stats.norm.ppf(0.95))
+    share = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
+    dispersion = spread.dispersion * min(narrow, 1.0) ** (-2.0 * share)
+    variance = wider * spread.variance
+    return replace(spread, dispersion=dispersion, process=process, variance=variance)
 
 
 def fold_of(folds: Folds) -> IntArray:
@@ -311,9 +332,7 @@ def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
     return Table(values, names, table.categorical, origin, categories=table.categories)
 
 
-def grow_scale(
-    columns: Table, size: Array, fold: IntArray | None = None
-) -> tuple[Ensemble, Array]:
+def grow_scale(columns: Table, size: Array, fold: IntArray | None = None) -> tuple[Ensemble, Array]:
     """Return trees of the log size of residuals, and the scale at the labels, each out of fold."""
     import lightgbm
 
@@ -455,7 +474,8 @@ def deviations(model: Model, predictions: Predictions) -> Array:
         scale = np.ones(len(predictions.raw))
     else:
         own = hide_coordinates(model, rows.table)
-        scale = scales(spread.trees, scale_columns(own, predictions.raw, variance))
+        known = 0.0 if spread.process is not None else 1.0
+        scale = scales(spread.trees, scale_columns(own, predictions.raw, known * variance))
     return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
 
 

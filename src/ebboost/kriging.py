@@ -7,9 +7,8 @@ noise are those of the largest likelihood of labels given the nearest earlier on
 as the rows to predict. Unlike the field of a graph, it reaches over gaps that are many rows wide.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -142,12 +141,7 @@ def estimate_process(
 
 
 def likeliest_process(
-    points: Array,
-    residuals: Array,
-    weight: Array,
-    smoothness: float,
-    least_range: float,
-    seed: int,
+    points: Array, residuals: Array, weight: Array, smoothness: float, least_range: float, seed: int
 ) -> GaussianProcess:
     """Return the process of a smoothness with the largest likelihood of residuals of labels."""
     random = np.random.default_rng(seed)

@@ -80,6 +80,11 @@ class Distances:
             return None
         return cls(None, places.graph, places.node_of_row)
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.points) if self.points is not None else self.nodes.size
+
     def nearest(self, rows: IntArray, sources: IntArray) -> tuple[Array, IntArray]:
         """Return the distance of rows to the nearest source, and the number of that source.
 
@@ -215,19 +220,21 @@ def separate(
 ) -> tuple[IntArray, Separation] | None:
     """Return folds for rows to predict that are farther from labels than those held out at random.
 
-    The given folds, those at random, stay where distances agree; None where nothing is compared.
+    The given folds, those at random, stay where distances agree; None of very few labels.
     """
-    unknown = np.setdiff1d(np.arange(n_rows), rows)
-    if not unknown.size or rows.size < FEWEST_LABELS:
+    if rows.size < FEWEST_LABELS:
         return None
+    unknown = np.setdiff1d(np.arange(n_rows), rows)
     random = np.random.default_rng(seed)
     to_predict = distances.nearest(some(unknown, random), rows)[0]
     held_out = at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
-    is_matched = are_farther(to_predict, at_random, rows.size)
+    is_matched = unknown.size > 0 and are_farther(to_predict, at_random, rows.size)
     n_blocks = 0
     if is_matched:
         fold, n_blocks = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
         held_out = distances.held_out(rows, fold)
-    medians = [float(np.median(one)) for one in (to_predict, at_random, held_out)]
+    medians = [
+        float(np.median(one)) if one.size else 0.0 for one in (to_predict, at_random, held_out)
+    ]
     farthest = float(np.quantile(held_out, 0.99))
     return fold, Separation(*medians, distances.unit, farthest, is_matched, n_blocks)
