@@ -42,7 +42,7 @@ class Applicability(_Columns):
         labelled rows.
     outside : ndarray of bool, shape (n,)
         Whether the distance is larger than that of 99 % of the labels that were held out, or the
-        dissimilarity larger than is usual between labelled rows: errors may be larger than stated.
+        dissimilarity than that of 99 % of the labelled rows: errors may be larger than stated.
     """
 
     index: Any = None  # names of the rows
@@ -76,8 +76,7 @@ def applicability_of(model: Model, predictions: Predictions) -> Applicability:
         mean = float(np.linalg.norm(points - points[other], axis=1).mean()) or 1.0
         dissimilarity = tree.query(numbers(rows, columns, center) * weight)[0] / mean
         own = tree.query(points, k=[2])[0][:, 0] / mean if len(points) > 1 else np.zeros(1)
-        low, high = np.quantile(own, [0.25, 0.75])
-        usual = float(own[own <= high + 1.5 * (high - low)].max())
+        usual = float(np.quantile(own, 0.99))
     farthest = np.inf if model.separation is None else model.separation.farthest
     return Applicability(distance, dissimilarity, (distance > farthest) | (dissimilarity > usual))
 

@@ -85,14 +85,18 @@ class GaussianProcess:
 
         ``lengths`` of shape (n, k) lead to the labels, ``between`` of shape (n, k, k) connect them.
         """
+        weights, own = self.weights(lengths, between, noise)
+        variance = self.variance - np.einsum("nk,nk->n", weights, own)
+        mean = np.einsum("nk,nk->n", weights, residuals)
+        return mean, np.maximum(variance, LEAST_NOISE * self.variance)
+
+    def weights(self, lengths: Array, between: Array, noise: Array) -> tuple[Array, Array]:
+        """Return what residuals are multiplied by, and their covariances with z."""
         system = self.covariance(between)
         every = np.arange(lengths.shape[1])
         system[:, every, every] = self.variance + noise
         own = self.covariance(lengths)
-        weights = np.linalg.solve(system, own[:, :, None])[:, :, 0]
-        variance = self.variance - np.einsum("nk,nk->n", weights, own)
-        mean = np.einsum("nk,nk->n", weights, residuals)
-        return mean, np.maximum(variance, LEAST_NOISE * self.variance)
+        return np.linalg.solve(system, own[:, :, None])[:, :, 0], own
 
     def covariance(self, distance: Array) -> Array:
         """Return the covariance at a distance."""
