@@ -53,7 +53,7 @@ class Separation:
     unit: str  # "km", "hops", or "" for the unit of the coordinates
     farthest: float  # 99 % of the labels that were held out are nearer
     is_matched: bool
-    n_blocks: int  # that are held out as a whole; 0 at random
+    n_blocks: int  # of more than one label that are held out; 0 at random
 
 
 class Distances:
@@ -158,7 +158,7 @@ def matched_folds(
 ) -> tuple[IntArray, int]:
     """Return the fold of each labelled row, such that distances as held out are ``to_predict``.
 
-    And the number of blocks that are held out as a whole.
+    And the number of blocks of more than one label.
 
     Some blocks may be divided into small ones, or into single labels. Where blocks must be large,
     there are fewer folds.
@@ -184,7 +184,7 @@ def matched_folds(
                     continue
                 miss = transport(distances.held_out(rows, fold, at), to_predict)
                 if miss < least:
-                    best, least, n_blocks = fold, miss, int((is_block <= share).sum())
+                    best, least, n_blocks = fold, miss, int((np.bincount(own) > 1).sum())
     return best, n_blocks
 
 
