@@ -8,6 +8,7 @@ their importance, over the mean distance of labelled rows.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial import cKDTree
 
@@ -26,7 +27,7 @@ SHARE_BELOW = 0.01  # columns of less importance are left out
 class _Columns(NamedTuple):
     distance: Array
     dissimilarity: Array
-    outside: Array
+    outside: NDArray[np.bool_]
 
 
 class Applicability(_Columns):
@@ -89,7 +90,7 @@ def distances_to_labels(model: Model, predictions: Predictions) -> Array:
         return np.full(len(predictions.raw), np.nan)
     if predictions.position is not None:
         return distances.nearest(predictions.position, labelled)[0]
-    if rows.points is not None:
+    if rows.points is not None and model.coordinates is not None:
         lengths = cKDTree(model.coordinates.points[labelled]).query(rows.points)[0]
         return distances.scale * lengths
     if rows.edges is not None and distances.points is None:

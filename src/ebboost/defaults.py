@@ -48,6 +48,14 @@ PORTFOLIO = (
     Member("propagated trees + neighbours", propagates=True, neighbors=True),
     Member("network + field", "network", "estimated"),
     Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),
+    Member("trees"),
+    Member("network", "network"),
+)
+
+# In their place where rows to predict are far from labels and have coordinates: the first one, for
+# the strengths; those with a process, which are weighed; and plain trees, for the gain.
+FAR = (
+    PORTFOLIO[0],
     Member("trees + Gaussian process", field="default", process=True),
     Member(
         "trees without coordinates + Gaussian process",
@@ -57,7 +65,6 @@ PORTFOLIO = (
     ),
     Member("network + Gaussian process", "network", "estimated", process=True),
     Member("trees"),
-    Member("network", "network"),
 )
 
 # Trees of few and of many labels: leaves, rows of a leaf, penalty, least curvature in a leaf.

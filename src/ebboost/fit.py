@@ -46,7 +46,7 @@ from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, s
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, dense_if_narrow
 from ebboost.data.table import Table
-from ebboost.defaults import PORTFOLIO, Member
+from ebboost.defaults import FAR, PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
@@ -411,14 +411,11 @@ def match_distances(
 def portfolio(data: Data) -> list[Member]:
     """Return the members that these data can have, the first with a field before all others."""
     settings = data.settings
-    members = list(PORTFOLIO)
     is_far = data.separation is not None and data.separation.is_matched
     has_process = is_far and data.coordinates is not None
     has_process &= type(data.output.loss) is SquaredError
-    if has_process:  # the first one for strengths, the plain one for the gain
-        members = [one for one in members if one.process or one in (PORTFOLIO[0], Member("trees"))]
-    else:
-        members = [one for one in members if not one.process]
+    has_process &= isinstance(settings.labels, str) and settings.labels != "none"
+    members = list(FAR if has_process else PORTFOLIO)
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
@@ -824,7 +821,7 @@ def combine(
     weight = labels.weight / labels.weight.sum()
     if convex:
         errors = np.sqrt(weight)[:, None] * (raw - labels.target)[:, :, 0].T
-        triangle = np.linalg.qr(errors, mode="r")
+        triangle: Any = np.linalg.qr(errors, mode="r")
         row = np.full(n_members, SUM_WEIGHT * max(float(np.abs(triangle).max()), 1e-300))
         right = np.append(np.zeros(len(triangle)), row[0])
         weights, _ = nnls(np.vstack([triangle, row]), right)

@@ -177,14 +177,14 @@ def estimate_spread(
     table = model.table
     if table is not None and not table.is_sparse and size.size >= SCALE_LABELS and size.any():
         own_columns = hide_coordinates(model, table)
-        known = 0.0 if process is not None else 1.0  # how errors grow far away, a process says
-        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, known * held)
+        seen = 0.0 if process is not None else 1.0  # how errors grow far away, a process says
+        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, seen * held)
         is_matched = model.separation is not None and model.separation.is_matched
         trees, held_scale = grow_scale(columns, size, fold_of(folds) if is_matched else None)
         every = np.zeros(model.n_rows)
         if variance.size and model.places is not None:
             every = variance[model.places.node_of_row]
-        scale = scales(trees, scale_columns(own_columns, model.raw, known * every))
+        scale = scales(trees, scale_columns(own_columns, model.raw, seen * every))
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
@@ -474,8 +474,8 @@ def deviations(model: Model, predictions: Predictions) -> Array:
         scale = np.ones(len(predictions.raw))
     else:
         own = hide_coordinates(model, rows.table)
-        known = 0.0 if spread.process is not None else 1.0
-        scale = scales(spread.trees, scale_columns(own, predictions.raw, known * variance))
+        seen = 0.0 if spread.process is not None else 1.0
+        scale = scales(spread.trees, scale_columns(own, predictions.raw, seen * variance))
     return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
 
 

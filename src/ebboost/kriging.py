@@ -96,7 +96,8 @@ class GaussianProcess:
         every = np.arange(lengths.shape[1])
         system[:, every, every] = self.variance + noise
         own = self.covariance(lengths)
-        return np.linalg.solve(system, own[:, :, None])[:, :, 0], own
+        weights = np.asarray(np.linalg.solve(system, own[:, :, None])[:, :, 0], dtype=np.float64)
+        return weights, own
 
     def covariance(self, distance: Array) -> Array:
         """Return the covariance at a distance."""
@@ -112,7 +113,7 @@ class GaussianProcess:
 
 def distances(points: Array, near: Array) -> tuple[Array, Array]:
     """Return distances of n points to k others each, of shape (n, k, d), and between these."""
-    moved = near - points[:, None]
+    moved: Array = near - points[:, None]
     squares = np.einsum("nkd,nkd->nk", moved, moved)
     between = squares[:, :, None] + squares[:, None] - 2.0 * moved @ moved.transpose(0, 2, 1)
     return np.sqrt(squares), np.sqrt(np.maximum(between, 0.0))

@@ -33,8 +33,8 @@ def summarize(model: Model) -> str:
             error = in_metric(model.output.loss, row["loss"])
             text = f"{row['weight']:<8.3f}{figure(error):<10}{row['member']}"
             rows.append(("", f"{'':12}{text}"))
-    if (text := distance_text(model)) is not None:
-        rows.append(("distances", text))
+    if (distance := distance_text(model)) is not None:
+        rows.append(("distances", distance))
     rows += _field_rows(model)
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)

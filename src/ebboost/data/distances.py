@@ -83,7 +83,7 @@ class Distances:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.points) if self.points is not None else self.nodes.size
+        return len(self.nodes if self.points is None else self.points)  # type: ignore[arg-type]
 
     def nearest(self, rows: IntArray, sources: IntArray) -> tuple[Array, IntArray]:
         """Return the distance of rows to the nearest source, and the number of that source.
@@ -233,8 +233,7 @@ def separate(
     if is_matched:
         fold, n_blocks = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
         held_out = distances.held_out(rows, fold)
-    medians = [
-        float(np.median(one)) if one.size else 0.0 for one in (to_predict, at_random, held_out)
-    ]
+    samples = (to_predict, at_random, held_out)
+    first, second, third = (float(np.median(one)) if one.size else 0.0 for one in samples)
     farthest = float(np.quantile(held_out, 0.99))
-    return fold, Separation(*medians, distances.unit, farthest, is_matched, n_blocks)
+    return fold, Separation(first, second, third, distances.unit, farthest, is_matched, n_blocks)
