@@ -60,7 +60,7 @@ coverage: $(VENV)/.ready  ## the tests with line and branch coverage; fails belo
 
 fuzz: $(VENV)/.ready  ## a minute each of random fits and of changed model files (ARGS="--seconds 900 --seed 7")
 	$(RUN) tools/fuzz_fits.py $(ARGS)
-	EBBOOST_FUZZ=2000 $(RUN) -m pytest tests/files -k "changed or damaged"
+	EBBOOST_FUZZ=2000 $(RUN) -m pytest tests/files -k "changed or damaged or hostile"
 
 test-lowest:  ## the tests with the oldest allowed versions (ARGS="-x"); needs uv
 	uv venv --quiet --clear --python 3.11 .venv-lowest

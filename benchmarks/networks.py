@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--part", default="0/1", help="the first of four parts is 0/4")
     options = parser.parse_args()
     out = options.out or options.folder
+    out.mkdir(parents=True, exist_ok=True)
     part, parts = map(int, options.part.split("/"))
     paths = [path for path in options.folder.glob("*~*.npz") if not path.stem.endswith(".gnn")]
     paths.sort(key=lambda path: (path.stat().st_size, path.name))

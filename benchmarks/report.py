@@ -92,7 +92,7 @@ class Means:
     def _mean(self, method: str, entry: str) -> float:
         own = self.rows.get(method, [])
         complete = own and len(own) == self.n_splits
-        return float(np.mean([row[entry] for row in own])) if complete else np.nan
+        return float(np.mean([row.get(entry, np.nan) for row in own])) if complete else np.nan
 
     def cells(self, methods: Iterable[str]) -> list[str]:
         """Return the errors, the best in bold."""

@@ -55,7 +55,8 @@ def run_command(command: str) -> str:
 
 
 def without_ends(text: str) -> str:
-    """Return text without blanks at the ends of lines."""
+    """Return text without blanks at the ends of lines, and without messages of XGBoost's clock."""
+    text = re.sub(r"^\[\d\d:\d\d:\d\d\] .*\n", "", text, flags=re.MULTILINE)
     lines = "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
     return f"{lines}\n" if lines else ""
 
@@ -69,10 +70,11 @@ def members() -> str:
         "propagation",
         "neighbour columns",
         "spectral columns",
+        "classes",
     )
     rows = [names, ["---"] * len(names)]
     for one in PORTFOLIO:
-        parts = (one.propagates, one.neighbors, one.spectral)
+        parts = (one.propagates, one.neighbors, one.spectral, one.classes)
         flags = ["yes" if part else "" for part in parts]
         rows.append([one.name, one.learner, one.field, *flags])
     return "".join(

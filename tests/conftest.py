@@ -3,6 +3,10 @@
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("busy machine", deadline=None)
+settings.load_profile("busy machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

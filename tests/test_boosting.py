@@ -141,7 +141,7 @@ def test_no_round_raises_the_objective_and_z_stays_near_its_mode(loss, parts, gr
         eta = problem.without_field(boosted.best.scores)
         z = o._energy.mode(eta)
         exact = o._energy.value(eta, z, problem.Q @ z) / problem.labels.weight.sum()
-        assert losses[-1] == pytest.approx(exact, abs=0.1 * np.ptp(losses) + 1e-9)
+        assert losses[-1] == pytest.approx(exact, abs=0.1 * np.ptp(losses) + 1e-6)
 
 
 @given(graph=graphs(min_nodes=3), seed=st.integers(0, 1000), repeats=st.booleans())
@@ -185,11 +185,13 @@ def test_steps_without_a_bound_are_at_most_newton_steps_enlarged_by_the_field(lo
     point = problem.at(np.zeros(problem.shape))
     tree = -1e-3 * o.gradient(point)  # short: the minimum of the parabola is far away
     direction = o.direction(point, tree)
-    bend = enlarged = (o.loss_curvature(point) * direction.smoothed[problem.labels.rows] ** 2).sum()
+    bend = enlarged = (
+        o.at_labels("curvature", point) * direction.smoothed[problem.labels.rows] ** 2
+    ).sum()
     if field is not None:
         own = direction.smoothed[problem.labels.rows]
         answer = direction.response[problem.nodes[problem.labels.rows]]
-        enlarged = (o.loss_curvature(point) * own * (own + answer)).sum()
+        enlarged = (o.at_labels("curvature", point) * own * (own + answer)).sum()
     assert o.step(point, direction) == pytest.approx(o.score_unit * bend / enlarged)
 
 

@@ -37,7 +37,7 @@ from ebboost.model import Gain, Model
 from ebboost.smoothing import Laplacian, Operator, Smoother
 
 if TYPE_CHECKING:
-    from ebboost import paper
+    from ebboost import cluster, paper
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
@@ -56,10 +56,11 @@ __all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "M
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
 __all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
-__all__ += ["bind", "check_graph", "cross_validate", "datasets", "load", "paper", "plot", "tune"]
-__all__ += ["write_report"]
+__all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "load", "paper"]
+__all__ += ["plot", "tune", "write_report"]
 
 _ON_FIRST_USE = {  # what a fit and a prediction do not need
+    "cluster": "ebboost.cluster",
     "paper": "ebboost.paper",
     "plot": "ebboost.inspection.plots",
     "GraphCheck": "ebboost.inspection.graph_check",

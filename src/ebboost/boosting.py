@@ -7,9 +7,9 @@ that a label never explains itself.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from ebboost.linalg import Solver
 from ebboost.losses import Loss
 from ebboost.losses.base import initial_scores
 from ebboost.smoothing import Operator
+from ebboost.sums import mean, total
 
-T = TypeVar("T")
 # Accuracy of the response of z to a tree where systems are solved by iteration: what it misses is
 # corrected by later Newton steps of z, once ∂E/∂z exceeds a share of ∂ℓ/∂η.
 RESPONSE_TOLERANCE = 1e-3
@@ -50,13 +50,7 @@ class Point:
     z: Array | None = None
     prior_z: Array | None = None
     weights: tuple[float, ...] = ()
-    cache: dict[str, object] = field(default_factory=dict, repr=False)
-
-    def cached(self, name: str, compute: Callable[[], T]) -> T:
-        """Return the quantity ``name`` at this point, computed on first use."""
-        if name not in self.cache:
-            self.cache[name] = compute()
-        return cast(T, self.cache[name])
+    cache: dict[str, Any] = field(default_factory=dict, repr=False)  # quantities at this point
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +84,8 @@ class Objective:
         z before the first tree, of another objective with the same field, labels and loss.
     """
 
+    response_tolerance = RESPONSE_TOLERANCE
+
     def __init__(
         self,
         loss: Loss,
@@ -105,6 +101,7 @@ class Objective:
     ) -> None:
         self.loss = loss
         self.labels = labels.relative()
+        self._total_weight = self.labels.total_weight
         self.operator = operator
         self.n_rows = n_rows
         self.validation = validation
@@ -132,7 +129,7 @@ class Objective:
         self._unit = operator.norm_bound**2 or 1.0
         self.score_unit = 1.0
         if loss.curvature_has_units:
-            self._unit *= float(np.mean(self.loss_curvature(start))) or 1.0
+            self._unit *= mean(self.at_labels("curvature", start)) or 1.0
             if not loss.log_link:
                 with np.errstate(all="ignore"):
                     spread = loss.label_scale(labels.target, labels.weight, own_offset)
@@ -158,20 +155,22 @@ class Objective:
     def _nodes(self, rows: Any) -> Any:
         return rows if self.node_of_row is None else self.node_of_row[rows]
 
-    def _scores(self, point: Point) -> Array:
-        return point.cached("scores", lambda: self.predict(point, self.labels.rows))
+    def at_labels(self, name: str, point: Point) -> Array:
+        """Return the "value", "gradient" or "curvature" of w ℓ at the labels, or the "scores"."""
+        if "scores" not in point.cache:
+            point.cache["scores"] = self.predict(point, self.labels.rows)
+        if name not in point.cache:
+            own = checked_loss(self.loss, name, point.cache["scores"], self.labels)
+            weight = self.labels.weight
+            point.cache[name] = (weight if own.ndim == 1 else weight[:, None]) * own
+        return point.cache[name]
 
     def value(self, point: Point) -> float:
         """Return the mean loss over the labels, with the energy of the field."""
-
-        def compute() -> float:
-            values = checked_loss(self.loss, "value", self._scores(point), self.labels)
-            total = float((self.labels.weight * values).sum())
-            if point.z is not None and point.prior_z is not None:
-                total += 0.5 * float((point.z * point.prior_z).sum())
-            return total / self.labels.total_weight
-
-        return point.cached("value", compute)
+        result = float(total(self.at_labels("value", point)))
+        if point.z is not None and point.prior_z is not None:
+            result += 0.5 * float(total(point.z * point.prior_z))
+        return result / self._total_weight
 
     def validation_value(self, point: Point) -> float | None:
         """Return the mean loss of the validation labels, or None if there are none."""
@@ -180,34 +179,16 @@ class Objective:
         scores = self.predict(point, self.validation.rows)
         return self.validation.mean(checked_loss(self.loss, "value", scores, self.validation))
 
-    def loss_gradient(self, point: Point) -> Array:
-        """Return w ∂ℓ/∂η at the labels."""
-
-        def compute() -> Array:
-            own = checked_loss(self.loss, "gradient", self._scores(point), self.labels)
-            return self.labels.weight[:, None] * own
-
-        return point.cached("gradient", compute)
-
-    def loss_curvature(self, point: Point) -> Array:
-        """Return w times the curvature of ℓ at the labels, of shape (m, 1) or (m, c)."""
-
-        def compute() -> Array:
-            own = checked_loss(self.loss, "curvature", self._scores(point), self.labels)
-            return self.labels.weight[:, None] * own
-
-        return point.cached("curvature", compute)
-
     def settle(self, point: Point) -> Point:
         """Return the point with z moved by a Newton step where ∂E/∂z is no longer small."""
         if self.posterior is None or point.z is None or point.prior_z is None:
             return point
-        gradient = self.loss_gradient(point)
+        gradient = self.at_labels("gradient", point)
         on_nodes = self.posterior.sums(gradient)
-        excess = float(((point.prior_z + on_nodes) ** 2).sum())
-        if excess <= MIN_CORRECTION**2 * float((on_nodes**2).sum()):
+        excess = float(total((point.prior_z + on_nodes) ** 2))
+        if excess <= MIN_CORRECTION**2 * float(total(on_nodes**2)):
             return point
-        propagated = self._scores(point) - point.z[self.posterior.nodes]
+        propagated = self.at_labels("scores", point) - point.z[self.posterior.nodes]
         true_prior = self.posterior.prior.matrix @ point.z
         z, prior_z = self._energy.newton(propagated, point.z, true_prior, self._near(point))
         return Point(point.scores, point.smoothed, z, prior_z, point.weights)
@@ -218,14 +199,14 @@ class Objective:
         if self.loss.constant_curvature:
             return None
         if self._solver is None or self._n_rounds in FACTORISE_AT:
-            curvature = self.loss_curvature(point).mean(axis=1, keepdims=True)
+            curvature = self.at_labels("curvature", point).mean(axis=1, keepdims=True)
             self._solver = self.posterior.solver(curvature)
         return self._solver
 
     def gradient(self, point: Point) -> Array:
         """Return Pᵀ W ∂ℓ/∂η on all rows."""
         on_rows = np.zeros_like(point.scores)
-        on_rows[self.labels.rows] = self.loss_gradient(point)
+        on_rows[self.labels.rows] = self.at_labels("gradient", point)
         return self.operator.adjoint(on_rows)
 
     def curvature(self, point: Point) -> Array:
@@ -236,7 +217,7 @@ class Objective:
         otherwise. With P = I the fit is plain boosting
         on the labelled rows: a row out of reach of every label has no influence on a tree.
         """
-        own = self.loss_curvature(point)
+        own = self.at_labels("curvature", point)
         bound = self.operator.magnitude
         if bound is None:
             largest = self.operator.norm_bound**2 * float(own.max())
@@ -257,15 +238,15 @@ class Objective:
         if self.posterior is None:
             return Direction(tree, smoothed)
         posterior = self.posterior
-        curvature = self.loss_curvature(point)
+        curvature = self.at_labels("curvature", point)
         own = smoothed[self.labels.rows]
         right = -posterior.sums(curvature * own)
         if self.loss.constant_curvature:
             self._solver = self._solver or posterior.solver(curvature)
-            response = self._solver.solve(right, RESPONSE_TOLERANCE)
+            response = self._solver.solve(right, self.response_tolerance)
         else:
             near = self._near(point)
-            response = posterior.solve(curvature, right, RESPONSE_TOLERANCE, near)
+            response = posterior.solve(curvature, right, self.response_tolerance, near)
         # (SᵀHS + Q) r = −SᵀHPh gives Q r without another product.
         prior_response = right - posterior.sums(curvature * response[posterior.nodes])
         return Direction(tree, smoothed, response, prior_response)
@@ -283,14 +264,14 @@ class Objective:
 
     def parabola(self, point: Point, direction: Direction) -> tuple[float, float, float]:
         """Return the slope and the curvature along a direction, without and with the field."""
-        gradient = self.loss_gradient(point)
-        curvature = self.loss_curvature(point)
+        gradient = self.at_labels("gradient", point)
+        curvature = self.at_labels("curvature", point)
         own = direction.smoothed[self.labels.rows]
-        slope = float((gradient * own).sum())
-        bend = with_field = float((curvature * own * own).sum())
+        slope = float(total(gradient * own))
+        bend = with_field = float(total(curvature * own * own))
         if direction.response is not None and self.posterior is not None:
             answer = direction.response[self.posterior.nodes]
-            with_field = float((curvature * own * (own + answer)).sum())
+            with_field = float(total(curvature * own * (own + answer)))
         return slope, bend, with_field
 
     def move(self, point: Point, direction: Direction, step: float) -> Point:
@@ -331,7 +312,7 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
         result = np.asanyarray(getattr(loss, method)(scores, labels.target))
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
-        is_finite &= float(result.min()) >= 0.0
+        is_finite &= float(result.min(initial=0.0)) >= 0.0
         if result.ndim < 2 and result.size == 1:
             result = np.full((len(scores), 1), result.item())
     shape = scores.shape[:1] if method == "value" else scores.shape

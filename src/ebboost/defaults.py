@@ -67,10 +67,10 @@ FAR = (
     Member("trees"),
 )
 
-# Trees of few and of many labels: leaves, rows of a leaf, penalty, least curvature in a leaf.
-FEW_LABELS_TREES = (15, 10, 5.0, 5.0)
+# Trees of few labels and of classes, and of many labels: leaves, rows of a leaf, penalty, least
+# curvature in a leaf.
+FEW_LABELS_TREES = (15, 7, 1.0, 1.0)
 MANY_LABELS_TREES = (31, 20, 20.0, 20.0)
-CLASS_TREES = (15, 10, 5.0, 1.0)
 # Of XGBoost, of few and of many labels: depth, least curvature in a leaf, penalty.
 XGBOOST_TREES = ((4, 5.0, 1.0), (6, 20.0, 20.0))
 MANY_LABELS_FROM = 5_000
@@ -99,7 +99,7 @@ DIRECTIONS = 128
 # Poisson loss.
 POISSON_FROM = 0.25
 # Folds by number of labels.
-FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
+FOLDS = ((5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
 # With time: blocks of the latest labels that are predicted from those before, and their share;
 # models of a member that are trained on all labels then; least share of labels that forecasts are
@@ -115,7 +115,8 @@ ROUNDS_WITHOUT_VALIDATION = 50
 
 def n_folds(n_labels: int) -> int:
     """Return the number of folds."""
-    return next((folds for most, folds in FOLDS if n_labels <= most), FOLDS_BEYOND)
+    folds = next((folds for most, folds in FOLDS if n_labels <= most), FOLDS_BEYOND)
+    return min(folds, n_labels // 2)
 
 
 def learning_rate(n_labels: int, classes: bool, network: bool, propagates: bool) -> float:
@@ -141,7 +142,7 @@ def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner
     if library == "xgboost":
         depth, curvature, penalty = XGBOOST_TREES[many and not classes]
         return XGBoost(depth, curvature, penalty, **shared)
-    numbers = CLASS_TREES if classes else MANY_LABELS_TREES if many else FEW_LABELS_TREES
+    numbers = MANY_LABELS_TREES if many and not classes else FEW_LABELS_TREES
     leaves, rows, penalty, curvature = numbers
     return LightGBM(
         leaves,

@@ -54,7 +54,7 @@ PARAMETERS = """n_estimators : int, default=3000
         Folds of the labels. A model of each member is trained for each fold, without its labels.
         1: a tenth of the labels is held out, and one or two members are trained once, as in the
         preset "fast".
-        ``"auto"``: 5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3.
+        ``"auto"``: 8 up to 5 000 labels, 5 up to 50 000, else 3.
     max_seconds : float, optional
         End the fit after so many seconds, with the members that are complete by then.
     smoothing : Smoother, "auto" or None, default="auto"

@@ -15,15 +15,9 @@ from sklearn.base import BaseEstimator
 from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
-from ebboost.linalg import (
-    SMALL,
-    Solver,
-    SparseMatrix,
-    Structure,
-    conjugate_gradients,
-    preconditioner,
-)
+from ebboost.linalg import SMALL, Solver, Structure, conjugate_gradients, preconditioner
 from ebboost.losses import Loss
+from ebboost.sums import total
 
 # Least τ: systems must stay positive definite.
 MIN_TAU = 1e-300
@@ -100,24 +94,31 @@ class LatentField(BaseEstimator):
         return LatentField(min(lam, MAX_STRENGTH), min(max(tau, MIN_TAU), MAX_STRENGTH))
 
 
-_laplacians: WeakKeyDictionary[Graph, tuple[sparse.csr_array, Structure]] = WeakKeyDictionary()
+#: L and its structure, of each graph that had a field.
+laplacians: WeakKeyDictionary[Graph, tuple[sparse.csr_array, Structure]] = WeakKeyDictionary()
 
 
 def field_laplacian(graph: Graph) -> tuple[sparse.csr_array, Structure]:
-    """Return L, the Laplacian of D^{-1/2}AD^{-1/2}, and its structure, found once for a graph.
+    """Return the Laplacian and its structure, found once for a graph."""
+    if graph not in laplacians:
+        laplacian = normalized_laplacian(graph)
+        laplacians[graph] = (laplacian, Structure(laplacian))
+    return laplacians[graph]
+
+
+def normalized_laplacian(graph: Graph) -> sparse.csr_array:
+    """Return L, the Laplacian of D^{-1/2}AD^{-1/2}, with every entry of the diagonal stored.
 
     A node without edges has a 1 on the diagonal: it is shrunk as if it had one neighbour.
     """
-    if graph not in _laplacians:
-        degrees = graph.degrees
-        scale = sparse.diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
-        weights = scale @ graph.adjacency @ scale
-        sums = np.asarray(weights.sum(axis=1)).ravel()
-        diagonal = sparse.diags_array(np.where(degrees > 0, sums, 1.0))
-        laplacian = sparse.csr_array(diagonal - weights)
-        laplacian.sort_indices()
-        _laplacians[graph] = (laplacian, Structure(laplacian))
-    return _laplacians[graph]
+    degrees = graph.degrees
+    scale = sparse.diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
+    weights = scale @ graph.adjacency @ scale
+    sums = np.asarray(weights.sum(axis=1)).ravel()
+    diagonal = sparse.diags_array(np.where(degrees > 0, sums, 1.0))
+    laplacian = sparse.csr_array(diagonal - weights)
+    laplacian.sort_indices()
+    return laplacian
 
 
 class Prior:
@@ -126,7 +127,7 @@ class Prior:
     def __init__(self, structure: Structure, data: Array) -> None:
         self.structure = structure
         self.data = data
-        self.matrix = SparseMatrix(structure.csr(data))
+        self.matrix = structure.matrix(data)
 
     @property
     def n_nodes(self) -> int:
@@ -210,7 +211,7 @@ class FieldEnergy:
     def value(self, scores: Array, z: Array, prior_z: Array) -> float:
         """Return E; ``prior_z`` is Qz."""
         values = self.loss.value(scores + z[self.posterior.nodes], self.labels.target)
-        return float((self.labels.weight * values).sum()) + 0.5 * float((z * prior_z).sum())
+        return float(total(self.labels.weight * values)) + 0.5 * float(total(z * prior_z))
 
     def gradient(self, scores: Array, z: Array, prior_z: Array) -> Array:
         """Return ∂E/∂z on all nodes."""
@@ -237,9 +238,9 @@ class FieldEnergy:
     ) -> tuple[Array, Array]:
         """The point along a move where a line through two derivatives is 0, if E falls there."""
         prior_move = self.posterior.prior.matrix @ move
-        slope = float((gradient * move).sum())
+        slope = float(total(gradient * move))
         after = self.gradient(scores, z + move, prior_z + prior_move)
-        rise = float((after * move).sum()) - slope
+        rise = float(total(after * move)) - slope
         size = 1.0
         if np.isfinite(rise) and rise > 0.0:
             size = float(np.clip(-slope / rise, *STEP_SIZES))
@@ -251,36 +252,44 @@ class FieldEnergy:
             size *= 0.5
         return z, prior_z
 
-    def mode(self, scores: Array, tolerance: float = MODE_TOLERANCE) -> Array:
+    def mode(
+        self, scores: Array, tolerance: float = MODE_TOLERANCE, start: Array | None = None
+    ) -> Array:
         """Return the z of least E on all nodes, by Newton's method along conjugate directions.
 
-        Conjugate (Polak and Ribière), as the curvature of several outputs is not diagonal.
+        Conjugate (Polak and Ribière), as the curvature of several outputs is not diagonal. The
+        tolerance is that of ∂E/∂z as a share of ∂E/∂z at z = 0; ``start`` is a guess.
         """
         z = np.zeros((self.posterior.prior.n_nodes, scores.shape[1]))
         prior_z = z.copy()
+        limit = None
+        if start is not None:
+            limit = tolerance * float(np.sqrt(total(self.gradient(scores, z, prior_z) ** 2)))
+            z, prior_z = start, self.posterior.prior.matrix @ start
         if self.loss.constant_curvature:
             right = -self.gradient(scores, z, prior_z)
-            return self.posterior.solve(self.curvature(scores, z), right, tolerance)
+            if limit is not None:
+                tolerance = limit / max(float(np.sqrt(total(right**2))), 1e-300)
+            return z + self.posterior.solve(self.curvature(scores, z), right, min(tolerance, 1.0))
         mean_curvature = self.curvature(scores, z).mean(axis=1, keepdims=True)
         near = self.posterior.solver(mean_curvature, once=True)
-        limit = None
         last: tuple[Array, Array, float] | None = None  # move, Newton step, decrease
         value = self.value(scores, z, prior_z)
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(MAX_STEPS):
                 gradient = self.gradient(scores, z, prior_z)
-                size = float(np.sqrt((gradient**2).sum()))
+                size = float(np.sqrt(total(gradient**2)))
                 limit = tolerance * size if limit is None else limit
                 if not size > limit:
                     break
                 curvature = self.curvature(scores, z)
                 newton = self.posterior.solve(curvature, -gradient, STEP_TOLERANCE, near)
-                decrease = max(-float((gradient * newton).sum()), 1e-300)
+                decrease = max(-float(total(gradient * newton)), 1e-300)
                 move = newton
                 if last is not None:
-                    change = decrease + float((gradient * last[1]).sum())
+                    change = decrease + float(total(gradient * last[1]))
                     move = newton + max(change / last[2], 0.0) * last[0]
-                    move = newton if float((gradient * move).sum()) >= 0.0 else move
+                    move = newton if float(total(gradient * move)) >= 0.0 else move
                 z, prior_z = self._along(scores, z, prior_z, gradient, move)
                 last = (move, newton, decrease)
                 before, value = value, self.value(scores, z, prior_z)

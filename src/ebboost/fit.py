@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,8 @@ ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
 SUM_WEIGHT = 1e4  # of the equation that weights have the sum 1
 LEAST_MEAN = 1e-300  # that has a logarithm
+WEIGHT_SEARCHES = 5
+SEARCH_TOLERANCE = 1e-7  # share by which a search for weights must lower the loss
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,9 @@ def fit(
         )  # fmt: skip
         members = portfolio(data)
         data, strengths, runs = first_run(data, members, watchers, limit)
-        announce(watchers, data, runs[0], 1, len(members))
+        n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
+        n_members = len(members) + n_before
+        announce(watchers, data, runs[0], 1, n_members)
         done = {run.parts.key: run for run in runs}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
@@ -220,7 +225,7 @@ def fit(
             run = done.get(parts.key) or cross_fit(parts, data, watchers, limit)
             if member.process and len(run.models) == data.folds.n_models:
                 run = with_process(replace(run, parts=parts), data)
-            announce(watchers, data, run, number + 1, len(members))
+            announce(watchers, data, run, number + n_before + 1, n_members)
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done[parts.key] = run
@@ -451,7 +456,7 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
 
     steps = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
     smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
-    start = default_field(data, loss)
+    start = None if data.places is None else default_field(data, loss)
     field: Any = {"": None, "default": start, "estimated": strengths}[member.field]
     if field is strengths and strengths is not None:
         field = in_units_of(strengths, data, loss)
@@ -608,21 +613,19 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
 
-    def train(fold: int) -> FoldModel | None:
-        if limit.interrupted or (fold > 0 and limit.is_reached):
-            return None  # with max_seconds there is a model of one round at least
-        return train_fold(parts, data, operator, rows, binned, fold, watchers, limit)
-
+    train = partial(train_fold, parts, data, operator, rows, binned, watchers, limit)
     blas = (
         threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
     )
+    trained: list[FoldModel | None] = []
     with threads(n_jobs), blas:
         if n_concurrent > 1 and n_folds > 1:
             with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
                 jobs = [pool.submit(copy_context().run, train, fold) for fold in range(n_folds)]
-                trained = [job.result() for job in jobs]
+                trained += [job.result() for job in jobs]
         else:
-            trained = [train(fold) for fold in range(n_folds)]
+            for fold in range(n_folds):
+                trained.append(train(fold))
     models: list[FoldModel] = []
     for model in trained:
         is_cut = model is not None and model.reason == limit_reason(limit)
@@ -718,11 +721,13 @@ def train_fold(
     operator: Operator,
     rows: IntArray,
     binned: Binned,
-    fold: int,
     watchers: Sequence[Callback],
     limit: Limit,
-) -> FoldModel:
-    """Train the model of one fold."""
+    fold: int,
+) -> FoldModel | None:
+    """Train the model of one fold; None after the limit of the fit, but one round of the first."""
+    if limit.interrupted or (fold > 0 and limit.is_reached):
+        return None
     folds, settings = data.folds, data.settings
     known = folds.labels.subset(folds.training[fold])
     validation = folds.validation(fold)
@@ -852,8 +857,13 @@ def combine(
     start = np.append(weights, np.full(has_intercept, weights @ mean / scale))
     bounds = [(0.0, None)] * n_members + [(None, None)] * has_intercept
     options = {"ftol": 1e-12, "gtol": 1e-9}
-    found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    best = found.x if found.fun < value(start)[0] else start
+    best, least = start, value(start)[0]
+    for _ in range(WEIGHT_SEARCHES):  # a search may end early where scores are exponents
+        found = minimize(value, best, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        has_improved = found.fun < least - SEARCH_TOLERANCE * abs(least)
+        best, least = (found.x, found.fun) if found.fun < least else (best, least)
+        if not has_improved:
+            break
     weights = best[:n_members]
     if has_intercept:
         return weights, scale * best[n_members:] - weights @ mean

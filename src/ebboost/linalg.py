@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebboost._common import Array, warn_caller
 from ebboost._native import sweep
+from ebboost.sums import everywhere
 from ebboost.threads import allowed_threads, workers
 
 # Rows of a sweep from which on threads divide them, and entries that make up for starting one.
@@ -47,8 +48,9 @@ class SparseMatrix:
         self, v: NDArray[Any], factor: float = 0.0, source: NDArray[Any] | None = None
     ) -> NDArray[Any]:
         """Return M v + factor · source."""
-        if len(v) != self.n_rows:
-            raise ValueError(f"expected a row for each of {self.n_rows} nodes, got {v.shape}.")
+        if len(v) != self.matrix.shape[1]:
+            n_nodes = self.matrix.shape[1]
+            raise ValueError(f"expected a row for each of {n_nodes} nodes, got {v.shape}.")
         dtype = np.dtype(np.float32 if v.dtype == np.float32 else np.float64)
         if dtype.char not in self._by_type:
             self._by_type[dtype.char] = self.matrix.astype(dtype)
@@ -58,7 +60,7 @@ class SparseMatrix:
             return product if source is None else product + dtype.type(factor) * source
         v = np.ascontiguousarray(v, dtype=dtype)
         source = None if source is None else np.ascontiguousarray(source, dtype=dtype)
-        out = np.empty_like(v)
+        out = np.empty((self.n_rows, *v.shape[1:]), dtype=dtype)
         width = v.shape[1] if v.ndim > 1 else 1
         arrays = (matrix.indptr, matrix.indices, matrix.data)
         vectors = (factor, None if source is None else source.ctypes.data, out.ctypes.data)
@@ -90,9 +92,10 @@ class Structure:
         self.upper_start = np.concatenate([[0], np.cumsum(counts)]).astype(pattern.indptr.dtype)
         self.is_factorised = fills_in_little(pattern)
 
-    def csr(self, data: Array) -> sparse.csr_array:
+    def matrix(self, data: Array) -> SparseMatrix:
         """Return the matrix with these numbers, in the order of its rows."""
-        return sparse.csr_array((data, self.indices, self.indptr), shape=self.shape)
+        parts = (data, self.indices, self.indptr)
+        return SparseMatrix(sparse.csr_array(parts, shape=self.shape))
 
     def upper_triangle(self, data: Array) -> sparse.csc_matrix:
         """Return the upper triangle by columns, as the factorisation reads it."""
@@ -143,7 +146,7 @@ class Solver:
         largest = 2.0 * float(self.diagonal.max())  # Gershgorin
         if not (least > 0.0 and largest < np.inf):
             raise ValueError("a system to solve is not positive definite: rescale the weights.")
-        self.matrix = SparseMatrix(structure.csr(data))
+        self.matrix = structure.matrix(data)
         self._near = near if near is not None and near._factor is not None else None
         self._factor: Any = None
         is_worth_it = not once or len(self.diagonal) <= SMALL_ONCE
@@ -205,10 +208,11 @@ def conjugate_gradients(
 
     All stop when the residual of each is at most ``tolerance`` times its b.
     """
-    ones = np.ones(len(right))
+    is_one = right.size == len(right)
 
     def products(a: Array, b: Array) -> Array:
-        return ones @ (a * b)  # of columns: numpy takes ten times as long to sum three
+        # Not by BLAS, whose threads wait for each other on a busy machine.
+        return everywhere((a * b).sum(axis=0) if is_one else np.einsum("ij,ij->j", a, b))
 
     target = tolerance * np.maximum(np.sqrt(products(right, right)), 1e-300)
     x = np.zeros_like(right)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebboost.cli import columns
-from ebboost.cli.files import named
+from ebboost.cli.files import named, read_table
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
@@ -24,9 +24,8 @@ def table(tmp_path, delimiter=",", **values):
 @given(st.lists(FINITE, min_size=1))
 def test_numbers_are_those_that_were_written(values):
     for texts in (map(str, values), map(repr, values), (f"{value:.17g}" for value in values)):
-        numbers, has_comma = columns.as_numbers(pd.Series(list(texts), dtype=object))
+        numbers = columns.as_numbers(pd.Series(list(texts), dtype=object))
         np.testing.assert_array_equal(numbers, values)
-        assert not has_comma
 
 
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1), st.sampled_from(["", "€", "$", " %"]))
@@ -34,7 +33,7 @@ def test_thousands_and_currencies_are_read(values, sign):
     for form, exact in (("{:,}", 1.0), ("{:,.2f}", 1.0), ("{}", 1.0)):
         texts = [form.format(value) for value in values]
         texts = [f"{text}{sign}" if sign == " %" else f"{sign}{text}" for text in texts]
-        numbers, _ = columns.as_numbers(pd.Series(texts, dtype=object))
+        numbers = columns.as_numbers(pd.Series(texts, dtype=object))
         np.testing.assert_array_equal(numbers, np.array(values) * exact)
 
 
@@ -43,20 +42,19 @@ def test_decimal_commas_are_read(values):
     expected = np.array(values) / 4.0
     swapped = str.maketrans(",.", ".,")
     texts = [f"{value:,.2f}".translate(swapped) for value in expected]
-    numbers, has_comma = columns.as_numbers(pd.Series(texts, dtype=object), prefers_comma=True)
+    numbers = columns.as_numbers(pd.Series(texts, dtype=object), has_commas=True)
     np.testing.assert_array_equal(numbers, expected)
-    assert has_comma
 
 
 def test_a_comma_before_three_digits_is_a_decimal_one_where_semicolons_separate():
     texts = pd.Series(["1,234", "2,500"], dtype=object)
-    assert columns.as_numbers(texts)[0].tolist() == [1234.0, 2500.0]
-    assert columns.as_numbers(texts, prefers_comma=True)[0].tolist() == [1.234, 2.5]
+    assert columns.as_numbers(texts).tolist() == [1234.0, 2500.0]
+    assert columns.as_numbers(texts, has_commas=True).tolist() == [1.234, 2.5]
 
 
 @pytest.mark.parametrize("values", [("A12", "B13"), ("12-34", "1.2.3"), ("12 apples", "two")])
 def test_other_text_is_no_number(values):
-    assert columns.as_numbers(pd.Series(values, dtype=object))[0].isna().all()
+    assert columns.as_numbers(pd.Series(values, dtype=object)).isna().all()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_features_are_all_columns_but_those_left_and_names(tmp_path):
         kind=["red", "blue"] * 15,
     )
     with pytest.warns(UserWarning, match="Column 'name' is left out: its text is different"):
-        X, facts, _ = columns.features(read, ["y"], ["zone"])
+        X, facts = columns.features(read, ["y"], ["zone"])
     assert list(X) == ["x", "zone", "sold", "kind"]
     assert X["zone"].cat.categories.tolist() == ["1", "3"] and X["sold"].dtype.kind == "M"
     assert facts["left out"] == ["name"] and facts["categories"] == ["zone (2)", "kind (2)"]
@@ -164,3 +162,14 @@ def test_text_that_hardly_repeats_is_no_class(tmp_path):
     with pytest.raises(ValueError, match=r"line 2: the target 'y' is 'person 0'"):
         columns.labels(table(tmp_path, y=people), "y", "auto", [])
     assert columns.labels(table(tmp_path, y=prices), "y", "classification", [])[1] != "regression"
+
+
+def test_dots_are_thousands_where_commas_are_decimal_points(tmp_path):
+    path = tmp_path / "t.csv"
+    for sizes, expected in (("12,5", [90000.0, 315000.0]), ("12.5", [90.0, 315.0])):
+        path.write_text(f"price;size;at\n90.000;{sizes};41.0847\n315.000;7;41.123\n")
+        read = read_table(path)
+        column = columns.understand(read, "price")
+        assert column.values.tolist() == expected and read.has_commas == ("," in sizes)
+        assert column.example == ("'90.000' is 90000" if read.has_commas else "")
+        assert columns.understand(read, "at").values.tolist() == [41.0847, 41.123]

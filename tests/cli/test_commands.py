@@ -126,6 +126,14 @@ GRAPHS = {
     ),
     "other names": lambda t, e: (t, e.set_axis(["u", "v"], axis=1)),
     "reversed": lambda t, e: (t, e[["target", "source"]]),
+    "ids that lost their zeros": lambda t, e: (
+        t.assign(id=t["id"].str[1:].astype(int)),
+        e.apply(lambda end: end.str[1:]),
+    ),
+    "ids that are floats": lambda t, e: (
+        t.assign(id=t["id"].str[1:]),
+        e.apply(lambda end: end.str[1:].astype(float)),
+    ),
     "distances": lambda t, e: (t, e.assign(distance=1.0)),
 }
 
@@ -162,6 +170,9 @@ def test_coordinates_take_the_place_of_edges(folder):
     np.testing.assert_allclose(table["prediction"], expected.predict(new[COLUMNS]), rtol=1e-5)
     assert nodes["id"][7] in run("explain", "m.ebb", nodes["id"][7]).out
     assert "pass either EDGES or --coordinates" in error("fit", *words[:3], code=2)
+    words = ("predict", "m.ebb", "--nodes", "new.csv", "--edges", "edges.csv")
+    assert "fitted on coordinates" in error(*words) and "Leave --edges out" in error(*words)
+    words = ("nodes.csv", "-t", "price", *QUICK)
     assert "no column 'log'" in error("fit", *words[:3], "--coordinates", "log", "lat")
 
 
@@ -281,6 +292,9 @@ def test_what_cannot_be_predicted_is_said(folder):
     new.drop(columns="a").to_csv("new.csv", index=False)
     assert "no column 'a' (the model needs it)" in error(*words, "--edges", "ties.csv")
     assert "not an ebboost model" in error("predict", "nodes.csv")
+    for command in (("predict",), ("report",), ("explain", "n001")):
+        message = error(command[0], "prise.ebb", *command[1:])
+        assert "There is no file prise.ebb. Did you mean 'price.ebb'?" in message
     edit("nodes.csv", lambda table: table.assign(price="1"))
     run("fit", "nodes.csv", "edges.csv", "-t", "a", *QUICK, "-o", "m.ebb")
     assert "--all predicts them all" in error("predict", "m.ebb")

@@ -75,10 +75,11 @@ def test_outputs_are_compared_exactly_or_about():
 
 def test_every_public_name_is_in_the_reference():
     reference = set(re.findall(r"[\w.]+", (DOCS / "api.md").read_text()))
-    public = {name for name in eb.__all__ if name not in ("datasets", "paper", "plot")}
+    public = {name for name in eb.__all__ if name not in ("cluster", "datasets", "paper", "plot")}
     public |= {f"datasets.{name}" for name in eb.datasets.__all__}
     public |= {f"plot.{name}" for name in eb.plot.__all__}
     public |= {f"paper.{name}" for name in eb.paper.__all__}
+    public |= {f"cluster.{name}" for name in eb.cluster.__all__}
     assert public - reference == set()
 
 

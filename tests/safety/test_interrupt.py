@@ -159,7 +159,7 @@ def test_ctrl_c_while_a_command_reads_changes_no_file(command, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ebboost.cli.problem.read_table", pressed)
-    monkeypatch.setattr("ebboost.load", pressed)
+    monkeypatch.setattr("ebboost.cli.commands.load", pressed)
     words = {"check": ("e.csv", "-t", "y"), "fit": ("e.csv", "-t", "y"), "explain": ("1",)}
     result = run(command, tmp_path / "n.csv", *words.get(command, ()), code=130)
     assert result.err == "ebboost: stopped; no file was changed." and not os.listdir(tmp_path)

@@ -40,7 +40,6 @@ class Column:
     values: pd.Series
     is_bad: NDArray[np.bool_]
     example: str = ""  # of what is not obvious
-    has_decimal_comma: bool = False
 
 
 def understand(table: Table, name: str, unknown: Any = False) -> Column:
@@ -58,7 +57,7 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
     if texts.str.lower().isin(["true", "false"]).all():  # or there are none
         values = (texts.str.lower() == "true").reindex(column.index)
         return Column("numbers", values if known.all() else values.astype(float), nothing)
-    numbers, has_comma = as_numbers(texts, table.delimiter == ";", table.has_commas)
+    numbers = as_numbers(texts, table.has_commas)
     dates, is_doubtful = as_dates(texts) if numbers.isna().any() else (numbers * np.nan, False)
     for kind, values in (("numbers", numbers), ("dates", dates)):
         if values.notna().mean() <= MOSTLY:
@@ -73,34 +72,28 @@ def understand(table: Table, name: str, unknown: Any = False) -> Column:
                 "them as 2024-05-31 to be sure.",
                 stacklevel=2,
             )
-        return Column(kind, values.reindex(column.index), is_bad, example, has_comma)
+        return Column(kind, values.reindex(column.index), is_bad, example)
     return Column("text", texts.astype(object).reindex(column.index).where(known, None), nothing)
 
 
-def as_numbers(
-    texts: pd.Series, prefers_comma: bool = False, has_commas: bool = False
-) -> tuple[pd.Series, bool]:
-    """Return text as numbers, NaN where it is none, and whether commas are decimal ones.
+def as_numbers(texts: pd.Series, has_commas: bool = False) -> pd.Series:
+    """Return text as numbers, NaN where it is none.
 
-    In a table that ``has_commas`` elsewhere, 1.234 is a number of thousands, if all with dots are.
+    In a table that ``has_commas`` as decimal points, dots separate thousands if they all may.
     """
     plain = pd.to_numeric(texts, errors="coerce")
-    dotted = texts[texts.str.contains(".", regex=False)] if has_commas else texts[:0]
-    bare = dotted.str.replace(CURRENCY, "", regex=True)
-    are_groups = len(bare) > 0 and bare.str.fullmatch(f"{GROUPS}|{DECIMAL_COMMA}").all()
-    if plain.notna().all() and not are_groups:
-        return plain, False
+    if plain.notna().all() and not has_commas:
+        return plain
     bare = texts.str.replace(CURRENCY, "", regex=True)
     english = bare.where(~bare.str.fullmatch(THOUSANDS), bare.str.replace(",", ""))
+    with_dots = bare[bare.str.contains(".", regex=False)]
+    are_groups = has_commas and with_dots.str.fullmatch(f"{GROUPS}|{DECIMAL_COMMA}").all()
     pattern = f"{GROUPS}|{DECIMAL_COMMA}" if are_groups else DECIMAL_COMMA
     german = bare.str.replace(".", "").str.replace(",", ".")
     german = bare.where(~bare.str.fullmatch(pattern), german)
-    if are_groups:
-        return pd.to_numeric(german, errors="coerce"), True
-    readings = [(plain, False)]  # of 1,234 the first that reads most
-    for reading in (german, english) if prefers_comma else (english, german):
-        readings.append((pd.to_numeric(reading, errors="coerce"), reading is german))
-    return max(readings, key=lambda one: int(one[0].notna().sum()))
+    order = (german, english, texts) if has_commas else (texts, english, german)
+    readings = [plain if one is texts else pd.to_numeric(one, errors="coerce") for one in order]
+    return max(readings, key=lambda one: int(one.notna().sum()))  # the first that reads most
 
 
 def as_dates(texts: pd.Series) -> tuple[pd.Series, bool]:
@@ -128,15 +121,14 @@ def as_dates(texts: pd.Series) -> tuple[pd.Series, bool]:
 
 def features(
     table: Table, leave: Sequence[str], categorical: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, list[str]], bool]:
-    """Return the columns to learn from, their names by kind, and whether commas are decimal ones.
+) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Return the columns to learn from, and their names by kind.
 
     A cell that is no number or date, in a column of such, is an error with its line. Columns of
     names are left out, with a warning.
     """
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left out": []}
     X: dict[str, pd.Series] = {}
-    commas = False
     for name in [name for name in table.names if name not in leave]:
         if name in categorical:
             X[name] = as_names(table, name).astype("category")
@@ -145,7 +137,6 @@ def features(
         column = understand(table, name)
         more = f"; --categorical {name!r} takes the column as categories, --drop {name!r} drops it"
         check_cells(table, name, column, more)
-        commas |= column.has_decimal_comma
         values, known = column.values, column.values.dropna()
         if column.kind != "text":
             example = f" ({column.example})" if column.example else ""
@@ -163,7 +154,7 @@ def features(
         X[name] = values
     if not X:
         raise ValueError(f"{table.path} has no column to learn from besides ids and target.")
-    return pd.DataFrame(X), {kind: own for kind, own in kinds.items() if own}, commas
+    return pd.DataFrame(X), {kind: own for kind, own in kinds.items() if own}
 
 
 def check_cells(table: Table, name: str, column: Column, remedies: str = "") -> None:

@@ -17,7 +17,7 @@ from ebboost._common import IntArray
 from ebboost.callbacks import INTERRUPTED, ProgressBar
 from ebboost.cli import columns, outputs
 from ebboost.cli import problem as problems
-from ebboost.cli.files import Table, read_table, suggestion
+from ebboost.cli.files import Table, check_exists, read_table, suggestion
 from ebboost.cli.problem import EdgesFile, ModelFile, NodesFile, Options, Target, option
 from ebboost.formatting import count, figure, file_size, number
 from ebboost.graph import Graph
@@ -25,6 +25,7 @@ from ebboost.graph.ids import as_row_numbers
 from ebboost.inspection import diagnostics
 from ebboost.inspection.graph_check import GraphCheck, check_data, check_graph
 from ebboost.model import Model
+from ebboost.predict import names_of
 
 _ESTIMATE = "Whether to fit, which shows what the graph is worth and takes most of the time."
 _OUTPUT = "Model file to write."
@@ -111,12 +112,16 @@ def fit(
     print(f"\nNext: ebboost predict {file} -o predictions.csv\n      ebboost report {file} --open")
 
 
+def load(path: Path) -> Any:
+    """Return the model in a file, or say which files there are."""
+    check_exists(path)
+    return ebboost.load(path)
+
+
 def row_ids(model: Model) -> list[str]:
     """Return the ids of the fitted rows as text."""
-    ids = model.row_labels
-    if ids is None and model.places is not None and model.places.are_rows:
-        ids = model.places.graph.node_ids
-    return [str(one) for one in (np.arange(model.n_rows) if ids is None else np.asarray(ids))]
+    names = names_of(model, None, None, None)
+    return [str(one) for one in (range(model.n_rows) if names is None else names)]
 
 
 def name_of(model: Model, role: str) -> Any:
@@ -145,7 +150,7 @@ def predict(
     if nodes is None and edges is not None:
         raise typer.BadParameter("--nodes and --edges belong together: give both or neither.")
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         model = estimator.model_
         if nodes is None:
             rows = np.arange(model.n_rows)
@@ -155,7 +160,8 @@ def predict(
             ids, arguments = np.array(row_ids(model))[rows], {"nodes": rows}
         else:
             table = read_table(nodes, sql)
-            table = replace(table, has_commas=table.has_commas or name_of(model, "has_commas"))
+            if table.delimiter == ";" and name_of(model, "has_commas"):
+                table = replace(table, has_commas=True)
             new_edges = None if edges is None else read_table(edges, edges_sql)
             ids, arguments = new_rows(model, table, new_edges, all_rows)
         frame = predictions(estimator, ids, arguments, interval)
@@ -254,6 +260,9 @@ def _connected(model: Model, table: Table, edges: Table) -> tuple[Any, dict[str,
     """Ids of new rows, and their graph, or their edges to rows that the model was fitted on."""
     if model.graph is None:
         raise ValueError("--edges needs a model that was fitted on a graph.")
+    if model.coordinates is not None:
+        how = "the model was fitted on coordinates, and connects new rows to the nearest"
+        raise ValueError(f"--edges: {how}. Leave --edges out.")
     options = _stored(model, [*table.names, *edges.names])
     own = set(table.texts(options.node_id or table.names[0]))
     fitted = row_ids(model)
@@ -289,7 +298,7 @@ def explain(
 ) -> None:
     """Explain predictions: base + columns + neighbours' columns + neighbours' labels = score."""
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         rows = rows_of(estimator.model_, model_file, nodes)
         explanations = estimator.explanations(rows)
     ids, classes = row_ids(estimator.model_), estimator.model_.output.classes
@@ -314,7 +323,7 @@ def report(
     path = output or model_file.with_suffix(".html")
     outputs.check_output(path, model_file)
     with outputs.messages():
-        estimator = ebboost.load(model_file)
+        estimator = load(model_file)
         target = name_of(estimator.model_, "target")
         title = title or (f"{target}: what the model learned" if target else None)
         rows = rows_of(estimator.model_, model_file, nodes or [])

@@ -51,6 +51,7 @@ def _compare(output: Path | None) -> None:
     print("House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log")
     print("prices of 1997 and 1998. The coordinates are not among the columns.")
     print(f"{len(X):,} houses, {X.shape[1]} columns, {graph.n_edges:,} edges between neighbours.")
+    print("All have default settings. ebboost also learns from the prices of neighbours.")
     print(f"\n{'':34}{'RMSE':>7}{'R²':>7}{'typical error':>15}{'models':>8}{'seconds':>9}")
 
     def show(name: str, n_models: int, start: float, predicted: Any) -> None:
@@ -73,7 +74,7 @@ def _compare(output: Path | None) -> None:
     model = EBBSRegressor(random_state=0)
     model.fit(X, y[train], nodes=train, graph=graph, callbacks=[ProgressBar()])
     show("ebboost", len(model.rounds_), start, model.predict(nodes=test))
-    print()
+    print("\nThe model of ebboost, with errors at held-out sales up to 1996:")
     print_text(model.summary())
     if output is not None:
         model = model.from_model(replace(model.model_, source={"target": "log price"}))

@@ -105,13 +105,19 @@ def suggestion(wrong: str, right: Sequence[str]) -> str:
     return f"There are {shown}{' …' if len(right) > 8 else ''}."
 
 
-def read_table(path: Path, query: str | None = None) -> Table:
-    """Read a table from a file, or by an SQL query of a database."""
+def check_exists(path: Path) -> None:
+    """Raise an error that offers the nearest file if there is no such file."""
     if path.is_dir():
         raise FileError(f"{path} is a folder: name a file in it.")
     if not path.exists():
         files = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise FileError(f"There is no file {path}. {suggestion(path.name, files)}")
+        hint = suggestion(path.name, files) if files else ""
+        raise FileError(f"There is no file {path}. {hint}".strip())
+
+
+def read_table(path: Path, query: str | None = None) -> Table:
+    """Read a table from a file, or by an SQL query of a database."""
+    check_exists(path)
     suffix = path.suffix.lower()
     try:
         if suffix in MAPS:
@@ -192,10 +198,9 @@ def _text_table(path: Path, content: bytes) -> Table:
             raise FileError(f"{path} has lines of different lengths: {reason}") from None
     rows = rows.apply(lambda column: column.fillna("").str.strip().astype(object))
     table = _with_header(path, rows, f"separated by {DELIMITERS[delimiter]}")
-    own = table.frame.iloc[:COMMA_ROWS]
-    has_commas = any(own[name].str.fullmatch(DECIMAL_COMMA).any() for name in own)
-    has_commas = has_commas and delimiter != ","
-    return replace(table, text=text, delimiter=delimiter, has_commas=has_commas)
+    form = DECIMAL_COMMA + (r"|[+-]?\d+,\d{3}" if delimiter == ";" else "")
+    has_commas = rows.iloc[:COMMA_ROWS].apply(lambda one: one.str.fullmatch(form)).any(axis=None)
+    return replace(table, text=text, delimiter=delimiter, has_commas=bool(has_commas))
 
 
 def _with_header(path: Path, rows: pd.DataFrame, layout: str) -> Table:

@@ -236,11 +236,11 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
         arguments["graph"] = read.graph(ids, options.skip_unknown)
     leave = [target, id_name or "", *(options.drop or [])]
     leave += [name for role, name in options.roles.items() if role != "time"]
-    X, kinds, commas = columns.features(table, leave, options.categorical or [])
+    X, kinds = columns.features(table, leave, options.categorical or [])
     is_number = options.loss_name != "auto" and options.task == "auto"
     task = "regression" if is_number else options.task
     y, found, example = columns.labels(table, target, task, options.missing or [])
-    layout = table.layout + ", decimal commas" * commas
+    layout = table.layout + ", decimal commas" * table.has_commas
     named = "row numbers are ids" if id_name is None else f"ids {id_name!r}"
     facts = {"table": f"{nodes.name}, {layout}: {named}"}
     facts |= {} if read is None else {"edge list": read.how}
@@ -310,8 +310,7 @@ def _weights(table: Table, others: list[str], options: Options) -> tuple[str, st
     if name is None or (name == NO_WEIGHTS and name not in others):
         return kind, NO_WEIGHTS, 1.0
     texts = table.texts(name)
-    values = columns.as_numbers(texts, table.delimiter == ";", table.has_commas)[0]
-    values = values.to_numpy(np.float64)
+    values = columns.as_numbers(texts, table.has_commas).to_numpy(np.float64)
     invalid = ~((values >= 0) & (values < np.inf))
     if invalid.any() or not values.any():
         row = int(invalid.argmax())

@@ -158,7 +158,7 @@ def matched_folds(
 ) -> tuple[IntArray, int]:
     """Return the fold of each labelled row, such that distances as held out are ``to_predict``.
 
-    And the number of blocks of more than one label.
+    And the number of blocks of more than one label: of equal ones that are as uneven, (Σs)²/Σs².
 
     Some blocks may be divided into small ones, or into single labels. Where blocks must be large,
     there are fewer folds.
@@ -184,7 +184,10 @@ def matched_folds(
                     continue
                 miss = transport(distances.held_out(rows, fold, at), to_predict)
                 if miss < least:
-                    best, least, n_blocks = fold, miss, int((np.bincount(own) > 1).sum())
+                    sizes = np.bincount(own)
+                    sizes = sizes[sizes > 1].astype(np.float64)
+                    n_blocks = round(sizes.sum() ** 2 / max((sizes**2).sum(), 1.0))
+                    best, least = fold, miss
     return best, n_blocks
 
 

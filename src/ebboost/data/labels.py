@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost._common import Array, IntArray
+from ebboost.sums import mean, total
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,14 @@ class Labels:
         """Number of labels."""
         return int(self.rows.size)
 
-    @cached_property
+    @property
     def total_weight(self) -> float:
         """The sum of the weights."""
-        return float(self.weight.sum())
+        return float(total(self.weight))
 
     def mean(self, values: Array) -> float:
         """Return the weighted mean of a value for each label."""
-        return float((self.weight * values).sum()) / self.total_weight
+        return float(total(self.weight * values)) / self.total_weight
 
     def concat(self, others: "Labels") -> "Labels":
         """Return these labels followed by others."""
@@ -48,7 +49,7 @@ class Labels:
 
     def relative(self) -> "Labels":
         """Return the labels with weights divided by their mean: only ratios of weights count."""
-        return Labels(self.rows, self.target, self.weight / self.weight.mean())
+        return Labels(self.rows, self.target, self.weight / mean(self.weight))
 
 
 def vars_of(labels: Labels) -> tuple[IntArray, Array, Array]:

@@ -12,6 +12,7 @@ from ebboost.data.table import MAX_VALUE, Table
 from ebboost.graph import Graph
 from ebboost.linalg import SparseMatrix
 from ebboost.smoothing import Smoother
+from ebboost.sums import everywhere
 
 STATISTICS = ("mean", "min", "max")
 MAX_LEVELS = 10  # of a category whose shares among neighbours are columns
@@ -61,7 +62,9 @@ def frequent_levels(table: Table) -> Levels:
     levels: dict[int, IntArray] = {}
     for column in table.categorical:
         values = table.values[:, column]
-        counts = np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=1)
+        n_codes = max(len(table.categories.get(column, ())), 1)
+        counts = np.bincount(values[~np.isnan(values)].astype(np.int64), minlength=n_codes)
+        counts = everywhere(counts)
         codes = np.argsort(-counts, kind="stable")
         codes = codes[counts[codes] > 0]
         if codes.size > MAX_LEVELS:

@@ -39,7 +39,7 @@ def check_model(model: Model) -> None:
         require(np.unique(labels.rows).size == m, f"{name}.rows must not have a row twice")
         check_array(f"{name}.target", labels.target, (m, n_outputs), *ends)
         check_array(f"{name}.weight", labels.weight, (m,), 0.0)
-    require(model.labels.weight.any(), "labels.weight must be positive at some label")
+    require(not n_rows or model.labels.weight.any(), "labels.weight must be positive at some label")
     check_array("unseen.raw", model.unseen.raw, (model.unseen.rows.size, n_outputs))
     check_array("raw", model.raw, (n_rows, n_outputs))
     check_array("predictions", model.output.apply_link(model.raw), (n_rows, n_classes))
@@ -179,7 +179,7 @@ def predict_two_rows(model: Model) -> None:
         total = model.weighted(raw, rows.offset)
     else:
         takes_labels = any(one.field is not None for one in model.components)
-        label = ([0], model.output.decode(model.raw[:1]))
+        label = ([0], model.output.decode(np.zeros((1, model.n_outputs))))
         total = on_graph(model, rows, label if takes_labels else None)
     require(np.isfinite(model.output.apply_link(total)).all(), "predictions must be finite")
     if model.spread is not None:

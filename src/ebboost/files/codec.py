@@ -243,7 +243,7 @@ def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) ->
 def checked_graph(adjacency: sparse.csr_array, node_ids: NDArray[Any] | None) -> Graph:
     """Return a graph: symmetric, without loops, weights 0 or more, different ids."""
     n_nodes = adjacency.shape[0]
-    require(adjacency.shape == (n_nodes, n_nodes) and n_nodes, "a graph must be a square matrix")
+    require(adjacency.shape == (n_nodes, n_nodes), "a graph must be a square matrix")
     weights = adjacency.data
     is_positive = weights.dtype == np.float64 and ((weights >= 0.0) & np.isfinite(weights)).all()
     require(is_positive, "weights of a graph must be finite, and not negative")

@@ -190,8 +190,12 @@ def _largest(parts: Mapping[Any, float], name: Any) -> list[Part]:
 
 
 def _sum_table(caption: str, parts: list[Part], total: str = "") -> Html:
-    """Contributions with the same decimals, rounded so that they add up, and bars."""
-    largest = max((abs(value) for _, value in parts), default=0.0) or 1.0
+    """Contributions with the same decimals, rounded so that they add up, and bars.
+
+    Of a sum with a total, the first is the base, which has no bar.
+    """
+    own_parts = parts[1:] if total else parts
+    largest = max((abs(value) for _, value in own_parts), default=0.0) or 1.0
     decimals = int(np.clip(2 - np.floor(np.log10(largest)), 0, 8))
     rounded = round_to_sum([value for _, value in parts], decimals)
     rows: list[list[object]] = [
@@ -199,6 +203,7 @@ def _sum_table(caption: str, parts: list[Part], total: str = "") -> Html:
         for (name, value), own in zip(parts, rounded, strict=True)
     ]
     if total:
+        rows[0][2] = Html("")
         rows.append([total, f"{sum(rounded):,.{decimals}f}", Html("")])
     return table(caption, [caption, "adds", ""], rows, "sum total" if total else "sum")
 

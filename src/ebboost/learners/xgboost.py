@@ -72,9 +72,16 @@ class XGBoost(Learner):
     params: dict[str, Any] | None = None
 
     def bin(
-        self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
+        self,
+        table: Table,
+        rows: IntArray,
+        *,
+        n_outputs: int,
+        n_jobs: int,
+        device: str,
+        like: "XGBoostBinned | None" = None,
     ) -> "XGBoostBinned":
-        """Bin the rows; see :meth:`Learner.bin`."""
+        """Bin the rows, into the bins of ``like`` if it is passed; see :meth:`Learner.bin`."""
         self.check(device)
         table = table.subset(rows) if rows.size < table.n_rows else table
         params: dict[str, Any] = {
@@ -98,7 +105,7 @@ class XGBoost(Learner):
         for name, kind in ((MONOTONE, tuple), (INTERACTION, str)):  # lists would be names
             if params.get(name) is not None:
                 params[name] = kind(params[name])
-        return XGBoostBinned(table, params)
+        return XGBoostBinned(table, params, like)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":
@@ -109,7 +116,9 @@ class XGBoost(Learner):
 class XGBoostBinned(Binned):
     """A quantised matrix of XGBoost; on the GPU with its values, which are predicted there."""
 
-    def __init__(self, table: Table, params: dict[str, Any]) -> None:
+    def __init__(
+        self, table: Table, params: dict[str, Any], like: "XGBoostBinned | None" = None
+    ) -> None:
         xgboost = _xgboost()
         wants_gpu = params["device"] == "cuda"
         if wants_gpu and not xgboost.build_info().get("USE_CUDA"):
@@ -125,7 +134,8 @@ class XGBoostBinned(Binned):
             cupy = import_library("cupy", "device='cuda'", "cupy-cuda12x")
             values = self.on_gpu = cupy.asarray(np.asarray(values, dtype=np.float32))
         options = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
-        self.data = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
+        options["ref"] = None if like is None else like.data
+        self.data: Any = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
 
     def grower(self, seed: int) -> "XGBoostGrower":
         """Return a booster without trees; see :meth:`Binned.grower`."""

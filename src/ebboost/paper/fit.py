@@ -70,7 +70,9 @@ def fit(
         with threads(n_jobs):
             options = {"n_outputs": n_outputs, "n_jobs": n_jobs, "device": settings.device}
             binned = parts.learner.bin(table, rows, **options)
-            one = train_fold(trained, data, operator, rows, binned, 0, watchers, limit)
+            one = train_fold(trained, data, operator, rows, binned, watchers, limit, 0)
+        if one is None:  # Ctrl-C before the first round
+            raise KeyboardInterrupt
         if masked is not None and data.places is not None and parts.smoothing is not None:
             fixed = one.init_score if data.offset is None else one.init_score + data.offset
             fixed = np.broadcast_to(fixed, (table.n_rows, n_outputs))

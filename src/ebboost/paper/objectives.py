@@ -74,7 +74,9 @@ class RobustObjective(PenalizedObjective):
         return replace(moved, smoothed=self._frozen(moved).smoothed)
 
     def _frozen(self, point: Point) -> Reweighted:
-        return point.cached("P_w", lambda: self.robust.linearize(point.scores))
+        if "P_w" not in point.cache:
+            point.cache["P_w"] = self.robust.linearize(point.scores)
+        return point.cache["P_w"]
 
 
 class MaskedObjective(Objective):
@@ -107,7 +109,9 @@ class MaskedObjective(Objective):
 
     def predict(self, point: Point, rows: Any = slice(None)) -> Array:
         """Return the predictions of all or some rows, given all labels."""
-        return point.cached("prediction", lambda: self._given(point, self.labels))[rows]
+        if "prediction" not in point.cache:
+            point.cache["prediction"] = self._given(point, self.labels)
+        return point.cache["prediction"][rows]
 
     def _given(self, point: Point, shown: Labels) -> Array:
         target = shown.target - self.fixed(shown.rows)
