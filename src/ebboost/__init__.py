@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     from ebboost.inspection.report import write_report
     from ebboost.model_selection.bind import bind
     from ebboost.model_selection.cross_validation import cross_validate
-    from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
+    from ebboost.model_selection.splitters import BlockFold, DistanceFold, GraphBlockFold, TimeSplit
     from ebboost.model_selection.tuning import tune
 
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
-__all__ = ["Callback", "EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
+__all__ = ["BlockFold", "Callback", "DistanceFold", "EBBSClassifier", "EBBSRegressor"]
+__all__ += ["EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Laplacian"]
 __all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
@@ -67,6 +68,8 @@ _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "write_report": "ebboost.inspection.report",
     "bind": "ebboost.model_selection.bind",
     "cross_validate": "ebboost.model_selection.cross_validation",
+    "BlockFold": "ebboost.model_selection.splitters",
+    "DistanceFold": "ebboost.model_selection.splitters",
     "GraphBlockFold": "ebboost.model_selection.splitters",
     "TimeSplit": "ebboost.model_selection.splitters",
     "tune": "ebboost.model_selection.tuning",

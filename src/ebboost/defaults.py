@@ -9,6 +9,8 @@ propagates   whether scores are propagated over the edges
 neighbors    columns with statistics of the neighbours' columns
 spectral     whether there are columns of the graph's spectral embedding
 classes      whether it is trained for three classes and more, too
+process      whether a Gaussian process of the coordinates takes the place of the field at the end,
+             where rows to predict are far from labels
 """
 
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ class Member:
     neighbors: bool = False
     spectral: bool = False
     classes: bool = True
+    hides_coordinates: bool = False
+    process: bool = False  # a Gaussian process of the coordinates takes the place of the field
 
     @property
     def uses_graph(self) -> bool:
@@ -46,6 +50,21 @@ PORTFOLIO = (
     Member("network + field + neighbours + spectral", "network", "estimated", False, True, True),
     Member("trees"),
     Member("network", "network"),
+)
+
+# In their place where rows to predict are far from labels and have coordinates: the first one, for
+# the strengths; those with a process, which are weighed; and plain trees, for the gain.
+FAR = (
+    PORTFOLIO[0],
+    Member("trees + Gaussian process", field="default", process=True),
+    Member(
+        "trees without coordinates + Gaussian process",
+        field="estimated",
+        hides_coordinates=True,
+        process=True,
+    ),
+    Member("network + Gaussian process", "network", "estimated", process=True),
+    Member("trees"),
 )
 
 # Trees of few labels and of classes, and of many labels: leaves, rows of a leaf, penalty, least

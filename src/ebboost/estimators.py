@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ebboost import files
 from ebboost._common import Array, LabelledRows, LabelsLike, Seed, TableLike, warn_caller
+from ebboost.applicability import Applicability, applicability_of, warn_if_far
 from ebboost.callbacks import INTERRUPTED, Callback, as_callbacks
 from ebboost.data import checks
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
@@ -380,6 +381,7 @@ class BaseEBBS(BaseEstimator):
             offset=offset,
             exposure=exposure,
         )
+        warn_if_far(model, predictions)
         if interval is None:
             return model.output.decode(predictions.raw)
         bounds = with_sets if model.output.is_classifier else with_intervals
@@ -482,6 +484,42 @@ class BaseEBBS(BaseEstimator):
                 None if column is None else column[rows],
             )
         )
+
+    def applicability(
+        self,
+        X: TableLike = None,
+        *,
+        graph: Graph | None = None,
+        nodes: ArrayLike | None = None,
+        attach: Any = None,
+    ) -> Applicability:
+        """Return how far rows are from the labels, and whether errors there are known.
+
+        Parameters
+        ----------
+        X : table, optional
+            New rows; default: those of the fit.
+        nodes : array-like, optional
+            Only these rows; see :meth:`fit`.
+        graph, attach : optional
+            The graph, edges or points of new rows, as in :meth:`predict`.
+
+        Returns
+        -------
+        Applicability(distance, dissimilarity, outside), with a method ``to_frame``
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.random.default_rng(0).random((300, 2))
+        >>> model = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], coordinates=[0, 1])
+        >>> model.applicability([[0.5, 0.5], [9.0, 9.0]]).outside.tolist()
+        [False, True]
+        """
+        rows = predict_rows(self.model_, X, graph=graph, nodes=nodes, attach=attach)
+        result = applicability_of(self.model_, rows)
+        result.index = names_of(self.model_, X, graph, nodes)
+        return result
 
     def summary(self) -> str:
         """Return a description of the fitted model: members, errors, field, intervals.

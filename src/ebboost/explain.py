@@ -12,10 +12,12 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ebboost._common import IntArray
 from ebboost.data.table import Table
 from ebboost.field import Posterior
+from ebboost.kriging import NEIGHBORS, distances
 from ebboost.model import Component, Model
 
 BATCH = 64
@@ -210,11 +212,27 @@ def _parts(
     return result
 
 
+def _process_contributions(model: Model, number: int, rows: IntArray) -> list[dict[int, float]]:
+    """What the nearest labels add to the scores of rows, through a process of the coordinates."""
+    process, where, labels = model.components[number].process, model.coordinates, model.labels
+    assert process is not None and where is not None
+    known = where.points[labels.rows]
+    count = min(NEIGHBORS, labels.size)
+    near = cKDTree(known).query(where.points[rows], k=[*range(1, count + 1)])[1]
+    noise = process.noise / labels.relative().weight[near]
+    weights, _ = process.weights(*distances(where.points[rows], known[near]), noise)
+    residuals = (labels.target - model.smoothed[number][labels.rows])[:, 0]
+    pairs = zip(labels.rows[near].tolist(), (weights * residuals[near]).tolist(), strict=True)
+    return [dict(zip(names, values, strict=True)) for names, values in pairs]
+
+
 def _label_contributions(
     model: Model, number: int, rows: IntArray, outputs: IntArray
 ) -> list[dict[int, float]]:
     """What each label adds to the scores of rows, through the field of a component."""
     one, places, z = model.components[number], model.places, model.fields[number]
+    if one.process is not None and model.coordinates is not None:
+        return _process_contributions(model, number, rows)
     if z is None or places is None or one.field is None:
         return [{} for _ in rows]
     labels = one.labels_for(model.labels).relative()

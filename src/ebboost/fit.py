@@ -41,16 +41,18 @@ from ebboost.data.coordinates import (
     seem_degrees,
     split_geometry,
 )
+from ebboost.data.distances import Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, dense_if_narrow
 from ebboost.data.table import Table
-from ebboost.defaults import PORTFOLIO, Member
+from ebboost.defaults import FAR, PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
 from ebboost.intervals import Forecast, estimate_spread
+from ebboost.kriging import GaussianProcess, estimate_process
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
@@ -65,6 +67,7 @@ logger = logging.getLogger(__name__)
 # they gain.
 ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
+SUM_WEIGHT = 1e4  # of the equation that weights have the sum 1
 LEAST_MEAN = 1e-300  # that has a logarithm
 WEIGHT_SEARCHES = 5
 SEARCH_TOLERANCE = 1e-7  # share by which a search for weights must lower the loss
@@ -83,6 +86,7 @@ class Data:
     seed: int
     places: Places | None = None
     coordinates: Coordinates | None = None
+    separation: Separation | None = None
     offset: Array | None = None
     times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
@@ -114,6 +118,7 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    process: GaussianProcess | None = None
     objective: Callable[..., Objective] = Objective
     boost: Callable[..., Boosted] = boost
 
@@ -210,18 +215,20 @@ def fit(
         n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
         n_members = len(members) + n_before
         announce(watchers, data, runs[0], 1, n_members)
-        done = {run.parts.key for run in runs}
+        done = {run.parts.key: run for run in runs}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
                 break
-            if parts.key in done or member == runs[0].parts.member:
+            if member == runs[0].parts.member or (parts.key in done and not member.process):
                 continue
-            run = cross_fit(parts, data, watchers, limit)
+            run = done.get(parts.key) or cross_fit(parts, data, watchers, limit)
+            if member.process and len(run.models) == data.folds.n_models:
+                run = with_process(replace(run, parts=parts), data)
             announce(watchers, data, run, number + n_before + 1, n_members)
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
-                done.add(parts.key)
+                done[parts.key] = run
         data = replace(data, folds=data.folds.first(len(runs[0].models)))
         return assemble(data, runs, limit)
 
@@ -306,6 +313,7 @@ def read(
         places = Places.of_rows(graph)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
+    folds, separation = match_distances(folds, Distances.of(places, points), n_rows, seed)
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
@@ -321,6 +329,7 @@ def read(
         seed=seed,
         places=places,
         coordinates=points,
+        separation=separation,
         offset=column,
         times=times,
         row_labels=order.index,
@@ -391,10 +400,27 @@ def draw_folds(
     return split_share(labels, share, seed, classes, evaluation)
 
 
+def match_distances(
+    folds: Folds, distances: Distances | None, n_rows: int, seed: int
+) -> tuple[Folds, Separation | None]:
+    """Return folds whose held-out labels are as far from the others as the rows to predict are."""
+    is_chosen = folds.in_time or folds.evaluation is not None or folds.n_models == 1
+    if is_chosen or distances is None:
+        return folds, None
+    found = separate(distances, n_rows, folds.labels.rows, folds.fold_of_label, seed)
+    if found is None or not found[1].is_matched:
+        return folds, None if found is None else found[1]
+    return Folds.of(folds.labels, found[0]), found[1]
+
+
 def portfolio(data: Data) -> list[Member]:
     """Return the members that these data can have, the first with a field before all others."""
     settings = data.settings
-    members = list(PORTFOLIO)
+    is_far = data.separation is not None and data.separation.is_matched
+    has_process = is_far and data.coordinates is not None
+    has_process &= type(data.output.loss) is SquaredError
+    has_process &= isinstance(settings.labels, str) and settings.labels != "none"
+    members = list(FAR if has_process else PORTFOLIO)
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
@@ -452,6 +478,8 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
         rotation=None if data.coordinates is None else data.coordinates.rotation,
         n_directions=defaults.DIRECTIONS,
     )
+    if member.hides_coordinates and data.coordinates is not None:
+        features = replace(features, rotation=None, hidden=data.coordinates.columns)
     if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
         features = replace(features, own="vectors")
     if data.places is None:
@@ -609,6 +637,32 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     return Run(parts, table, rows, tuple(models), seconds)
 
 
+def with_process(run: Run, data: Data) -> Run:
+    """Return a run with a Gaussian process of the coordinates in place of the field.
+
+    It is estimated from scores without a field of labels that were not trained on.
+    """
+    assert data.coordinates is not None
+    start = time.perf_counter()
+    points, folds = data.coordinates.points, data.folds
+    unseen, without = folds.unseen, run.without_field
+    residuals = (unseen.target - without)[:, 0]
+    fold = np.repeat(np.arange(folds.n_models), [held.size for held in folds.held_out])
+    process = estimate_process(points[unseen.rows], residuals, unseen.weight, fold, data.seed)
+    models = []
+    for model, training, held_out in zip(run.models, folds.training, folds.held_out, strict=True):
+        known, rows = folds.labels.subset(training), folds.labels.rows[held_out]
+        scores = model.init_score + model.scores[np.searchsorted(run.rows, known.rows)]
+        scores += 0.0 if data.offset is None else data.offset[known.rows]
+        near = (points[known.rows], (known.target - scores)[:, 0], known.relative().weight)
+        mean, _ = process.posterior(points[rows], *near)
+        held = model.without_field[: rows.size] + mean[:, None]
+        models.append(replace(model, held_out=held))
+    seconds = run.seconds + time.perf_counter() - start
+    parts = replace(run.parts, process=process)
+    return replace(run, parts=parts, models=tuple(models), seconds=seconds)
+
+
 def train_again(run: Run, data: Data, folds: Folds, limit: Limit) -> Run:
     """Train a member on other folds for as many rounds."""
     settings = copy(data.settings)
@@ -757,21 +811,31 @@ def has_own_link(parts: Parts, data: Data) -> bool:
     return type(parts.loss) is not type(data.output.loss)
 
 
-def combine(raw: Array, labels: Labels, loss: Loss, offset: Array | None) -> tuple[Array, Array]:
+def combine(
+    raw: Array, labels: Labels, loss: Loss, offset: Array | None, convex: bool = False
+) -> tuple[Array, Array]:
     """Return weights of 0 or more, and an intercept, of the least loss of the weighted sum.
 
     ``raw`` of shape (K, m, c) are predictions of K members at labels that they were not trained on.
+    ``convex`` weights, for squared error, have the sum 1 and no intercept.
     """
     fixed = 0.0 if offset is None else offset
     own = raw - fixed
     n_members = len(own)
     has_intercept = int(own.shape[2] == 1 and loss.curvature_has_units)
     weight = labels.weight / labels.weight.sum()
+    if convex:
+        errors = np.sqrt(weight)[:, None] * (raw - labels.target)[:, :, 0].T
+        triangle: Any = np.linalg.qr(errors, mode="r")
+        row = np.full(n_members, SUM_WEIGHT * max(float(np.abs(triangle).max()), 1e-300))
+        right = np.append(np.zeros(len(triangle)), row[0])
+        weights, _ = nnls(np.vstack([triangle, row]), right)
+        return weights / weights.sum(), np.zeros(1)
     if type(loss) is SquaredError:
         root = np.sqrt(weight)[:, None]
         columns = np.column_stack([own[:, :, 0].T, labels.target[:, 0] - np.ravel(fixed)])
         mean = weight @ columns
-        triangle: Any = np.linalg.qr(root * (columns - mean), mode="r")
+        triangle = np.linalg.qr(root * (columns - mean), mode="r")
         weights, _ = nnls(triangle[:, :-1], triangle[:, -1])
         return weights, np.array([mean[-1] - mean[:-1] @ weights])
     mean = np.zeros(n_members)
@@ -812,7 +876,9 @@ def weighted_sum(weights: Array, intercept: Array, raw: Array, offset: Array | N
     return fixed + intercept + np.tensordot(weights, raw - fixed, 1)
 
 
-def nested(raw: Array, folds: Folds, loss: Loss, offset: Array | None) -> Array:
+def nested(
+    raw: Array, folds: Folds, loss: Loss, offset: Array | None, convex: bool = False
+) -> Array:
     """Return the weighted sum at each unseen label, with weights that its fold did not choose."""
     labels = folds.unseen
     sizes = [held.size for held in folds.held_out]
@@ -824,7 +890,7 @@ def nested(raw: Array, folds: Folds, loss: Loss, offset: Array | None) -> Array:
         own = part == number
         others = ~own if (~own).any() else own
         known = None if offset is None else offset[others]
-        chosen = combine(raw[:, others], labels.subset(others), loss, known)
+        chosen = combine(raw[:, others], labels.subset(others), loss, known, convex)
         result[own] = weighted_sum(*chosen, raw[:, own], None if offset is None else offset[own])
     return result
 
@@ -838,7 +904,12 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     weights, intercept = np.ones(len(runs)) / len(runs), np.zeros(n_outputs)
     raw = np.array([run.unseen for run in runs])
     together = raw.mean(axis=0)
-    if labels.size and len(runs) > 1:
+    weighed = [k for k, run in enumerate(runs) if run.parts.process is not None]
+    if weighed:  # far from labels, others extrapolate
+        weights = np.zeros(len(runs))
+        weights[weighed], intercept = combine(raw[weighed], labels, loss, offset, convex=True)
+        together = nested(raw[weighed], folds, loss, offset, convex=True)
+    elif labels.size and len(runs) > 1:
         weights, intercept = combine(raw, labels, loss, offset)
         together = nested(raw, folds, loss, offset)
     if not weights.any():
@@ -851,11 +922,13 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     kept = [k for k in range(len(runs)) if weights[k] > 0.0]
     final = [runs[k] for k in kept]
     forecast = None
-    if folds.in_time:  # models of blocks lack the latest labels
+    is_matched = data.separation is not None and data.separation.is_matched
+    if folds.in_time or is_matched:  # models of blocks lack the latest labels, or whole regions
         every = np.arange(data.labels.size)
         count = min(defaults.MODELS_IN_TIME, folds.n_models)
         all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
         final = [train_again(run, data, all_labels, limit) for run in final]
+    if folds.in_time:
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
     pairs = zip(final, weights[kept], strict=True)
     components = tuple(component(data, run, float(weight)) for run, weight in pairs)
@@ -866,7 +939,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
     first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
     names = ["reader", "table", "feature_names", "output", "places", "coordinates", "offset"]
-    names += ["row_labels", "geometry"]
+    names += ["row_labels", "geometry", "separation"]
     model = Model(
         **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,
@@ -881,7 +954,8 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
-    return replace(model, spread=estimate_spread(model, folds, forecast))
+    process = next((one.parts.process for one in runs if one.parts.features.hidden), None)
+    return replace(model, spread=estimate_spread(model, folds, forecast, process))
 
 
 def selection_row(
@@ -924,5 +998,6 @@ def component(data: Data, run: Run, weight: float) -> Component:
         smoothing=parts.smoothing,
         field=parts.field,
         loss=parts.loss if has_own_link(parts, data) else None,
+        process=parts.process,
         rounds=tuple(model.n_rounds for model in models),
     )

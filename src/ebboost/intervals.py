@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from ebboost._common import Array, IntArray, check_number
@@ -20,6 +21,7 @@ from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
 from ebboost.frames import as_frame
+from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
 from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
 from ebboost.model import Model
@@ -35,6 +37,7 @@ SCALE_PATIENCE = 10
 SCALES = (0.05, 20.0)
 OVERDISPERSION = 1e-6  # by how much the variance of a count exceeds its mean at least
 LOG_MEANS = (-230.0, 230.0)  # logarithms of means: squares of these are in range
+PRIOR_BLOCKS = 10.0  # that variances of a process count for, beside those held out
 LEAST = 1e-150  # dispersion, of residuals that are all 0
 DEGREES = (3.0, 200.0)  # of freedom of the distribution of numbers
 MAX_SCORE = 40.0  # of labels whose probability is 0 in double precision
@@ -128,19 +131,27 @@ class Spread:
     scores: Array  # normal scores of the unseen labels, of shape (m,)
     deviation: Array  # standard deviations there
     #: Rows that are later than all labels, and normal scores of labels forecast as far ahead.
+    #: Of the coordinates, in place of the field; and distances of the fitted rows to the nearest
+    #: label, which the scale depends on.
+    process: GaussianProcess | None = None
     later: IntArray = dataclasses.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     later_scores: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
     trees: Ensemble | None = dataclasses.field(default=None, repr=False)  # of log s
 
 
-def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None) -> Spread | None:
+def estimate_spread(
+    model: Model,
+    folds: Folds,
+    forecast: Forecast | None = None,
+    process: GaussianProcess | None = None,
+) -> Spread | None:
     """Return the spread of a model of numbers; None where every label was trained on."""
     unseen, loss = model.unseen, model.output.loss
     if model.output.is_classifier or not unseen.rows.size:
         return None
     if loss.log_link:
         unseen = replace(unseen, raw=unseen.raw.clip(*LOG_MEANS))
-    own_field = field_of(model)
+    own_field = process or field_of(model)
     variance = np.zeros(0)
     held = np.zeros(unseen.rows.size)
     if own_field is not None and model.places is not None:
@@ -151,28 +162,40 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
             known = folds.labels.subset(folds.training[number])
             held[own] = field_variance(model, own_field, known, unseen.rows[own])
     labels = Labels(unseen.rows, unseen.target, unseen.weight)
-    dispersion = dispersion_of(loss, unseen.raw, labels, held)
-    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
     residual = (unseen.target - loss.inverse_link(unseen.raw))[:, 0]
+    n_blocks = 0 if model.separation is None else model.separation.n_blocks
+    if process is None:
+        dispersion = dispersion_of(loss, unseen.raw, labels, held)
+    else:
+        dispersion, ratio = two_variances(residual, held, n_blocks)
+        process = replace(process, noise=process.noise / ratio)
+        held, variance = ratio * held, ratio * variance
+    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
     size = np.abs(residual) / expected
     trees, held_scale = None, np.ones(size.size)
     scale = np.ones(model.n_rows)
     table = model.table
     if table is not None and not table.is_sparse and size.size >= SCALE_LABELS and size.any():
-        columns = scale_columns(table.subset(unseen.rows), unseen.raw, held)
-        trees, held_scale = grow_scale(columns, size)
+        own_columns = hide_coordinates(model, table)
+        seen = 0.0 if process is not None else 1.0  # how errors grow far away, a process says
+        columns = scale_columns(own_columns.subset(unseen.rows), unseen.raw, seen * held)
+        is_matched = model.separation is not None and model.separation.is_matched
+        trees, held_scale = grow_scale(columns, size, fold_of(folds) if is_matched else None)
         every = np.zeros(model.n_rows)
         if variance.size and model.places is not None:
             every = variance[model.places.node_of_row]
-        scale = scales(trees, scale_columns(table, model.raw, every))
+        scale = scales(trees, scale_columns(own_columns, model.raw, seen * every))
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
     deviation = root * deviation
     distribution = distribution_with(loss, unseen.raw, deviation, df)
     scores = normal_scores(distribution, unseen.target[:, 0])
-    parts = (own_field, df, variance, scale, scores, deviation)
-    spread = Spread(dispersion * root**2, *parts, trees=trees)
+    lattice = own_field if isinstance(own_field, LatentField) else None
+    parts = (lattice, df, variance, scale, scores, deviation)
+    spread = Spread(dispersion * root**2, *parts, process=process, trees=trees)
+    if process is not None:
+        spread = widened(spread, n_blocks)
     if forecast is None:
         return spread
     target = forecast.labels
@@ -181,7 +204,8 @@ def estimate_spread(model: Model, folds: Folds, forecast: Forecast | None = None
         ahead = field_variance(model, own_field, forecast.known, target.rows)
     deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead))
     if trees is not None and table is not None:
-        deviation *= scales(trees, scale_columns(table.subset(target.rows), forecast.raw, ahead))
+        own_columns = hide_coordinates(model, table.subset(target.rows))
+        deviation *= scales(trees, scale_columns(own_columns, forecast.raw, ahead))
     distribution = distribution_with(loss, forecast.raw, deviation, df)
     later_scores = normal_scores(distribution, target.target[:, 0])
     return replace(spread, later=forecast.later, later_scores=later_scores)
@@ -201,19 +225,32 @@ def field_of(model: Model) -> LatentField | None:
 
 
 def field_variance(
-    model: Model, own: LatentField, labels: Labels, rows: IntArray | None = None
+    model: Model, own: LatentField | GaussianProcess, labels: Labels, rows: IntArray | None = None
 ) -> Array:
     """Return the posterior variance of the field in units of φ, given labels of fitted rows.
 
     On all nodes, or at those of some rows.
     """
     assert model.places is not None
+    if isinstance(own, GaussianProcess) and model.coordinates is not None:
+        points = model.coordinates.points
+        return process_variance(model, own, labels, points if rows is None else points[rows])
+    assert isinstance(own, LatentField)
     nodes = None if rows is None else model.places.node_of_row[rows]
     posterior = Posterior(own.prior(model.places.graph), model.places.node_of_row[labels.rows])
     loss, known = model.output.loss, labels.relative()
     curvature = loss.curvature(model.raw[labels.rows], labels.target)
     heights = np.broadcast_to(curvature, labels.target.shape)[:, :1]
     return posterior_variances(posterior, known.weight[:, None] * heights, nodes)
+
+
+def process_variance(
+    model: Model, process: GaussianProcess, labels: Labels, points: Array
+) -> Array:
+    """Return the variance of a process at points given labels, in units of its noise."""
+    assert model.coordinates is not None
+    known = (model.coordinates.points[labels.rows], np.zeros(labels.size), labels.relative().weight)
+    return process.posterior(points, *known)[1] / process.noise
 
 
 def dispersion_of(loss: Loss, raw: Array, labels: Labels, variance: Array) -> float:
@@ -235,6 +272,57 @@ def model_variance(loss: Loss, raw: Array, dispersion: float, variance: Array) -
     return noise + rate * dispersion * variance
 
 
+def two_variances(residual: Array, variance: Array, n_blocks: int) -> tuple[float, float]:
+    """Return the variance a of the noise, and r with which labels have variances a (1 + r v).
+
+    By the likelihood of normal residuals. A process has r = 1. What few blocks of labels say about
+    variances far away is little, and r is drawn to 1.
+    """
+    squares = np.maximum(residual**2, LEAST)
+
+    def loss(logarithms: Array) -> float:
+        total = np.exp(logarithms[0]) + np.exp(logarithms[1]) * variance
+        return float(np.mean(np.log(total) + squares / total))
+
+    level = float(squares.mean()) / (1.0 + float(variance.mean()))
+    start = np.log([level, level])
+    found = minimize(
+        loss, start, method="Nelder-Mead", bounds=[(one - 9.0, one + 9.0) for one in start]
+    )
+    ratio = float(np.exp((found.x[1] - found.x[0]) * n_blocks / (n_blocks + PRIOR_BLOCKS)))
+    return max(float(np.mean(squares / (1.0 + ratio * variance))), LEAST), ratio
+
+
+def widened(spread: Spread, n_blocks: int) -> Spread:
+    """Return a spread that allows for few blocks of labels that were held out.
+
+    Variances far away are as uncertain as those of so many numbers, and widths are those of a t
+    distribution; residuals that are narrower than their distribution shrink intervals less.
+    """
+    assert spread.process is not None
+    wider = float(stats.t.ppf(0.95, n_blocks + 1.0) / stats.norm.ppf(0.95)) ** 2
+    process = replace(spread.process, noise=spread.process.noise / wider)
+    narrow = conformal_quantile(np.abs(spread.scores), 0.9) / float(stats.norm.ppf(0.95))
+    share = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
+    dispersion = spread.dispersion * min(narrow, 1.0) ** (-2.0 * share)
+    variance = wider * spread.variance
+    return replace(spread, dispersion=dispersion, process=process, variance=variance)
+
+
+def fold_of(folds: Folds) -> IntArray:
+    """Return the number of the fold of each unseen label, in their order."""
+    return np.repeat(np.arange(folds.n_models), [held.size for held in folds.held_out])
+
+
+def hide_coordinates(model: Model, table: Table) -> Table:
+    """Return a table whose coordinates are 0: by them, a scale would be wrong in other places."""
+    if model.coordinates is None or table.is_sparse:
+        return table
+    values = table.values.copy()
+    values[:, list(model.coordinates.columns)] = 0.0
+    return replace(table, values=values)
+
+
 def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
     """Return the columns of the trees of the scale."""
     own = np.column_stack([raw[:, 0], np.log(np.maximum(variance, 1e-30))])
@@ -244,7 +332,7 @@ def scale_columns(table: Table, raw: Array, variance: Array) -> Table:
     return Table(values, names, table.categorical, origin, categories=table.categories)
 
 
-def grow_scale(columns: Table, size: Array) -> tuple[Ensemble, Array]:
+def grow_scale(columns: Table, size: Array, fold: IntArray | None = None) -> tuple[Ensemble, Array]:
     """Return trees of the log size of residuals, and the scale at the labels, each out of fold."""
     import lightgbm
 
@@ -254,13 +342,14 @@ def grow_scale(columns: Table, size: Array) -> tuple[Ensemble, Array]:
     params |= {"min_data_in_leaf": max(SCALE_MIN_ROWS, size.size // 100)}
     params |= {"deterministic": True, "force_col_wise": True, "boost_from_average": False}
     target = np.maximum(size / float(size.mean()), 1e-6)
-    fold = np.random.default_rng(0).permutation(size.size) % SCALE_FOLDS
+    if fold is None:
+        fold = np.random.default_rng(0).permutation(size.size) % SCALE_FOLDS
     held = np.zeros(size.size)
     ensembles = []
     data = lightgbm.Dataset(
         columns.values, target, categorical_feature=list(columns.categorical), params=params
     ).construct()
-    for number in range(SCALE_FOLDS):
+    for number in range(int(fold.max()) + 1):
         parts = [data.subset(np.flatnonzero(own)) for own in (fold != number, fold == number)]
         stop = lightgbm.early_stopping(SCALE_PATIENCE, verbose=False)
         booster = lightgbm.train(params, parts[0], SCALE_ROUNDS, [parts[1]], callbacks=[stop])
@@ -384,17 +473,23 @@ def deviations(model: Model, predictions: Predictions) -> Array:
     elif spread.trees is None or rows.table is None:
         scale = np.ones(len(predictions.raw))
     else:
-        scale = scales(spread.trees, scale_columns(rows.table, predictions.raw, variance))
+        own = hide_coordinates(model, rows.table)
+        seen = 0.0 if spread.process is not None else 1.0
+        scale = scales(spread.trees, scale_columns(own, predictions.raw, seen * variance))
     return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
 
 
 def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array:
     """Return the variance of the field at rows, in units of φ."""
     rows, places = predictions.rows, model.places
-    if spread.field is None or places is None:
+    if places is None or not spread.variance.size:
         return np.zeros(len(predictions.raw))
     if predictions.position is not None:
         return spread.variance[places.node_of_row[predictions.position]]
+    if spread.process is not None and rows.points is not None:
+        return process_variance(model, spread.process, model.labels, rows.points)
+    if spread.field is None:  # rows of another graph
+        return np.full(len(predictions.raw), spread.variance.max())
     alone = 1.0 / (spread.field.tau + spread.field.lam)  # of a node without edges
     if rows.nodes is not None:
         return np.where(rows.nodes >= 0, spread.variance[rows.nodes], alone)

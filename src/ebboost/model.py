@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebboost._common import Array, IntArray
 from ebboost.data.coordinates import Coordinates
+from ebboost.data.distances import Separation
 from ebboost.data.features import FeatureMap
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
@@ -18,6 +19,7 @@ from ebboost.data.table import Table
 from ebboost.defaults import Member
 from ebboost.field import FieldEnergy, LatentField, Posterior
 from ebboost.graph import Graph
+from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
 from ebboost.losses import Loss, SquaredError
 from ebboost.output import Output
@@ -48,6 +50,7 @@ class Component:
     field: LatentField | None
     loss: Loss | None
     rounds: tuple[int, ...]
+    process: GaussianProcess | None = None  # in place of the field, where there are coordinates
 
     def to_raw(self, scores: Array) -> Array:
         """Return scores as raw predictions of the fit's loss."""
@@ -137,6 +140,7 @@ class Model:
     stop_reason: str
     places: Places | None = None
     coordinates: Coordinates | None = field(default=None, repr=False)
+    separation: Separation | None = None  # of the rows to predict from the labels
     offset: Array | None = field(default=None, repr=False)
     table: Table | None = field(default=None, repr=False)
     raw: Array = field(default_factory=lambda: np.zeros((0, 1)), repr=False)
@@ -215,12 +219,28 @@ class Model:
     def field_given(self, number: int, labels: Labels) -> Array | None:
         """Return the field of a component on the nodes, given labels of fitted rows."""
         one, places = self.components[number], self.places
+        if one.process is not None and labels.size:
+            return self.process_given(number, labels)[0][:, None]
         if one.field is None or places is None or not labels.size:
             return None
         known = one.labels_for(labels).relative()
         posterior = Posterior(one.field.prior(places.graph), places.node_of_row[labels.rows])
         energy = FieldEnergy(posterior, one.loss or self.output.loss, known)
         return energy.mode(self.smoothed[number][labels.rows])
+
+    def process_given(
+        self, number: int, labels: Labels, points: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Return mean and variance of a component's process, given labels of fitted rows.
+
+        At all of these rows, or at other points.
+        """
+        process, where = self.components[number].process, self.coordinates
+        assert process is not None and where is not None
+        residuals = labels.target - self.smoothed[number][labels.rows]
+        points = where.points if points is None else points
+        known = (where.points[labels.rows], residuals[:, 0], labels.relative().weight)
+        return process.posterior(points, *known)
 
     def predictions_given(self, labels: Labels) -> Array:
         """Return raw predictions of the fitted rows, given labels of some of them."""

@@ -46,6 +46,7 @@ class Rows:
     between: sparse.csr_array | None = None
     nodes: IntArray | None = None
     places: Places | None = None
+    points: Array | None = None  # of rows with coordinates
 
     @cached_property
     def near(self) -> tuple[IntArray, sparse.csr_array]:
@@ -130,7 +131,7 @@ def select(predictions: Predictions, chosen: IntArray) -> Predictions:
     parts = {
         name: value if value is None else value[chosen]
         for name, value in vars(rows).items()
-        if name in ("offset", "edges", "nodes")
+        if name in ("offset", "edges", "nodes", "points")
     }
     if rows.table is not None:
         parts["table"] = rows.table.subset(chosen)
@@ -178,7 +179,8 @@ def locate(
     if model.coordinates is not None and graph is None:
         if points is None and plain and is_fitted_table(model, table):
             return Rows()
-        return Rows(table, column, edges=model.coordinates.edges(table, points))
+        own = model.coordinates.read(table, points)
+        return Rows(table, column, edges=model.coordinates.edges(own), points=own)
     if groups is not None:
         ids = as_id_array(checks.group_column(X, groups, n_rows), "groups")
         if fitted.are_rows:
@@ -347,7 +349,9 @@ def new_scores(model: Model, number: int, rows: Rows) -> Array:
             near = model.smoothed[number][nodes] - one.init_score
             near = near if model.offset is None else near - model.offset[nodes]
             base = one.smoothing.join(base, edges, near, degrees[nodes])
-        if z is not None and one.field is not None:
+        if one.process is not None:
+            base = base + model.process_given(number, model.labels, rows.points)[0][:, None]
+        elif z is not None and one.field is not None:
             mean, _ = conditional_mean(one.field, edges, rows.between, z[nodes], degrees[nodes])
             base = base + mean
     elif rows.nodes is not None and z is not None:
@@ -394,13 +398,30 @@ def on_graph(model: Model, rows: Rows, new_labels: LabelledRows | None) -> Array
         if first and offset is not None and model.offset is not None:
             offset = np.vstack([model.offset, offset])
         scores = one.init_score + base + (0.0 if offset is None else offset)
-        if one.field is not None and labels is not None and labels.size:
+        if one.process is not None and labels is not None and labels.size:
+            scores = scores + process_on(model, one, rows, labels, scores)
+        elif one.field is not None and labels is not None and labels.size:
             known_labels = one.labels_for(labels).relative()
             posterior = Posterior(one.field.prior(graph), places.node_of_row[labels.rows])
             energy = FieldEnergy(posterior, one.loss or model.output.loss, known_labels)
             scores = scores + energy.mode(scores[labels.rows])[places.node_of_row]
         raw.append(one.to_raw(scores[first:]))
     return model.weighted(raw, rows.offset)
+
+
+def process_on(
+    model: Model, one: Component, rows: Rows, labels: Labels, scores: Array
+) -> Array | float:
+    """Return the mean of a process at the fitted rows followed by new ones, given labels of both.
+
+    0 for rows of another graph, whose points are not known.
+    """
+    if rows.points is None or model.coordinates is None or one.process is None:
+        return 0.0
+    points = np.vstack([model.coordinates.points, rows.points])
+    residuals = (labels.target - scores[labels.rows])[:, 0]
+    known = (points[labels.rows], residuals, labels.relative().weight)
+    return one.process.posterior(points, *known)[0][:, None]
 
 
 def joined_graph(fitted: Graph, rows: Rows) -> Graph:

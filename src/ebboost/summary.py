@@ -33,9 +33,22 @@ def summarize(model: Model) -> str:
             error = in_metric(model.output.loss, row["loss"])
             text = f"{row['weight']:<8.3f}{figure(error):<10}{row['member']}"
             rows.append(("", f"{'':12}{text}"))
+    if (distance := distance_text(model)) is not None:
+        rows.append(("distances", distance))
     rows += _field_rows(model)
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
+
+
+def distance_text(model: Model) -> str | None:
+    """Return how far rows to predict are from labels, where that changed the folds."""
+    one = model.separation
+    if one is None or not one.is_matched:
+        return None
+    unit = f" {one.unit}" if one.unit else ""
+    text = f"rows to predict are {figure(one.to_predict)}{unit} from the nearest label, labels held"
+    text += f" out at random {figure(one.at_random)}{unit} (medians)"
+    return f"{text}: blocks of labels were held out, {figure(one.held_out)}{unit} from the others"
 
 
 def is_harm(gain: Gain) -> bool:
@@ -62,6 +75,9 @@ def field_range(field: LatentField) -> float:
 
 
 def _field_rows(model: Model) -> list[tuple[str, str]]:
+    processes = [one.process for one in model.components if one.process is not None]
+    if processes:
+        return [("field", "a Gaussian process of the coordinates, given the nearest labels")]
     fields = [one.field for one in model.components if one.field is not None]
     if not fields:
         return []

@@ -34,6 +34,7 @@ _PREDICTIONS = "CSV or Parquet file to write. Default, and -: CSV on standard ou
 _INTERVAL = "Add columns lower and upper, or set, which contain this share of true values."
 _LEVEL = option("--interval", "SHARE", _INTERVAL, min=0.01, max=0.999)
 _ALL = "Also predict rows whose target is known (with its help)."
+_FAR = "Add how far rows are from labels, and whether farther than what was measured."
 _NODES = "Another table to predict, with the columns of the one fitted on."
 _EDGES = "Edges of the rows of --nodes, to each other or to rows that the model was fitted on."
 _TITLE = "Heading. Default: the target's name."
@@ -137,6 +138,7 @@ def predict(
     edges: Annotated[Path | None, option("--edges", "FILE", _EDGES)] = None,
     sql: problems.Sql = None,
     edges_sql: problems.EdgesSql = None,
+    applicability: Annotated[bool, option("--applicability", None, _FAR)] = False,
 ) -> None:
     """Predict the rows whose target was empty, or the rows of a new table.
 
@@ -163,6 +165,15 @@ def predict(
             new_edges = None if edges is None else read_table(edges, edges_sql)
             ids, arguments = new_rows(model, table, new_edges, all_rows)
         frame = predictions(estimator, ids, arguments, interval)
+        if applicability:
+            own = {
+                key: one
+                for key, one in arguments.items()
+                if key in ("X", "nodes", "attach", "graph")
+            }
+            far = estimator.applicability(**own)
+            frame = frame.assign(distance=far.distance, dissimilarity=far.dissimilarity)
+            frame = frame.assign(outside=far.outside)
         if output is not None:
             outputs.write_table(frame, output)
     if output is None:

@@ -76,9 +76,8 @@ class Coordinates:
             raise ValueError("coordinates must be degrees if and only if those of the fit were.")
         return points
 
-    def edges(self, table: Table, coordinates: Any) -> sparse.csr_array:
-        """Return the edges of the rows of another table to their nearest fitted rows."""
-        new = self.read(table, coordinates)
+    def edges(self, new: Array) -> sparse.csr_array:
+        """Return the edges of other points to their nearest fitted rows."""
         count = min(N_NEIGHBORS, len(self.points))
         lengths, nearest = cKDTree(self.points).query(new, k=[*range(1, count + 1)])
         ends = (np.repeat(np.arange(len(new)), count), nearest.ravel())

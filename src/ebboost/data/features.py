@@ -258,6 +258,7 @@ class FeatureMap:
     #: Two columns of coordinates that are rotated, and what the second is multiplied by first.
     rotation: tuple[int, int, float] | None = None
     n_directions: int = 128
+    hidden: tuple[int, ...] = ()  # columns of the table that trees do not see
     levels: Levels = field(default_factory=dict)
     vectors: Vectors | None = None  # of the graph
     rarity: Array | None = None  # of the columns of a sparse table
@@ -362,8 +363,12 @@ class FeatureMap:
     def _own_columns(self, table: Table) -> Table:
         if self.own == "none":
             return Table(np.zeros((table.n_rows, 0)), ())
-        if self.own == "all":
+        if self.own == "all" and not self.hidden:
             return table
+        if self.own == "all":
+            values = table.values.copy()
+            values[:, list(self.hidden)] = 0.0
+            return replace(table, values=values)
         assert self.rarity is not None
         projected = _unit_rows(table.values, self.rarity) @ self.directions
         names = tuple(f"direction({i})" for i in range(projected.shape[1]))

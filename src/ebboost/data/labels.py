@@ -76,6 +76,22 @@ class Folds:
     evaluation: Labels | None = None
     in_time: bool = False  # training labels are earlier than those held out
 
+    @classmethod
+    def of(cls, labels: Labels, fold: IntArray, evaluation: Labels | None = None) -> "Folds":
+        """Return folds from the number of the fold of each label."""
+        numbers = range(int(fold.max()) + 1)
+        training = tuple(np.flatnonzero(fold != number) for number in numbers)
+        held_out = tuple(np.flatnonzero(fold == number) for number in numbers)
+        return cls(labels, training, held_out, evaluation)
+
+    @property
+    def fold_of_label(self) -> IntArray:
+        """The number of the fold that each label is held out in."""
+        fold = np.zeros(self.labels.size, dtype=np.int64)
+        for number, own in enumerate(self.held_out):
+            fold[own] = number
+        return fold
+
     @property
     def n_models(self) -> int:
         """Number of models."""
@@ -115,10 +131,7 @@ def split_at_random(
 ) -> Folds:
     """Return ``n_folds`` folds at random."""
     kinds = one_hot(labels.target).argmax(axis=1) if classes else labels.rows
-    fold = random_folds(kinds, n_folds, seed, classes)
-    training = tuple(np.flatnonzero(fold != k) for k in range(n_folds))
-    held_out = tuple(np.flatnonzero(fold == k) for k in range(n_folds))
-    return Folds(labels, training, held_out, evaluation)
+    return Folds.of(labels, random_folds(kinds, n_folds, seed, classes), evaluation)
 
 
 def split_share(

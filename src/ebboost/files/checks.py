@@ -122,7 +122,12 @@ def check_component(model: Model, one: Component, n_rows: int, n_outputs: int) -
     if places is None:
         alone = one.smoothing is None and one.field is None and not features.uses_graph
         require(alone, "a model without a graph must have no parts that use it")
-    elif features.vectors is not None:
+    process = one.process
+    require(process is None or model.coordinates is not None, "a process needs coordinates")
+    if process is not None:
+        numbers = np.array([process.variance, process.range, process.noise, process.smoothness])
+        check_array("process", numbers, (4,), 1e-300)
+    if places is not None and features.vectors is not None:
         check_array("vectors", features.vectors, (places.graph.n_nodes, None))
     for smoother in (one.smoothing, features.smoothing):
         values = [] if smoother is None else smoother.get_params().values()
@@ -141,7 +146,10 @@ def check_spread(model: Model, spread: Spread, n_rows: int) -> None:
     numbers = np.array([spread.dispersion, spread.df])
     check_array("dispersion and degrees of freedom", numbers, (2,), 1e-300)
     require(spread.field is None or model.places is not None, "the field needs a graph")
-    n_nodes = 0 if spread.field is None or model.places is None else model.places.graph.n_nodes
+    has_points = spread.process is None or model.coordinates is not None
+    require(has_points, "a process needs coordinates")
+    has_none = (spread.field is None and spread.process is None) or model.places is None
+    n_nodes = 0 if has_none or model.places is None else model.places.graph.n_nodes
     check_array("spread.variance", spread.variance, (n_nodes,), 0.0)
     check_array("spread.scale", spread.scale, (n_rows,), 1e-150)
     check_array("spread.scores", spread.scores, (model.unseen.rows.size,))

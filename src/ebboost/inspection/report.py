@@ -36,7 +36,7 @@ from ebboost.inspection.html import (
 )
 from ebboost.intervals import half_widths
 from ebboost.model import metric_of
-from ebboost.summary import gain_text, is_harm
+from ebboost.summary import distance_text, gain_text, is_harm
 
 FEW_LABELS = 200
 FEW_LABELLED = 0.01  # share of the rows
@@ -158,6 +158,8 @@ def overview(context: Context) -> Html:
             text.append(f"{where} {half} of the label{share}.")
     if gain is not None and model.uses_graph:
         text.insert(0 if is_harm(gain) else len(text), verdict(gain, True))
+    if (distance := distance_text(model)) is not None:
+        text.append(f"{distance[0].upper()}{distance[1:]}.")
     names = [shorten(one.name) for one in diagnostics.importances(model)[:3] if one.share > 0]
     text += [f"The most important columns are {', '.join(names)}."] if names else []
     tiles = [

@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin, clone
 from ebboost._common import Array, IntArray, LabelsLike, Seed, TableLike
 from ebboost.callbacks import INTERRUPTED
 from ebboost.data import checks
+from ebboost.data.distances import Distances
 from ebboost.data.labels import one_hot
 from ebboost.estimators import BaseEBBS
 from ebboost.fit import Data, read
@@ -173,6 +174,7 @@ def labels_and_folds(
         truth,
         classes=classes,
         places=problem.places,
+        distances=Distances.of(problem.places, problem.coordinates),
         groups=None if groups is None else checks.group_column(X, groups, len(truth)),
         time=None if time is None else checks.time_column(time, problem.table),
         random_state=random_state,

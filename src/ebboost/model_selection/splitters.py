@@ -11,17 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
+from scipy.spatial import cKDTree
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from ebboost._common import Array, IntArray, Seed, check_number
 from ebboost.data import checks
+from ebboost.data.distances import Distances, deal, matched_folds
 from ebboost.data.labels import Labels, split_in_time
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import column_of
 from ebboost.graph import Graph
+from ebboost.graph._build import as_points
 from ebboost.graph.ids import as_row_numbers, is_missing
+from ebboost.kriging import likeliest_process
 
 Fold = tuple[IntArray, IntArray]
 
@@ -166,6 +170,178 @@ def _breadth_first(adjacency: sparse.csr_array, starts: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True)
+class DistanceFold(Splitter):
+    """Folds whose held-out labels are as far from the others as rows to predict are from labels.
+
+    Labels are held out in blocks; their size is the one with which the distances to the nearest
+    label that is trained on are most alike (nearest-neighbour distance matching, kNNDM). The
+    default of ``fit`` draws such folds where the rows to predict are far from labels.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        The most folds; fewer if blocks must be large.
+    to : array-like of int, optional
+        Rows to predict; default: those without a label.
+    coordinates : array-like of shape (n_rows, 2), optional
+        Points of a plane. ``cross_validate`` passes its own, or its graph.
+    graph : Graph, optional
+        The graph of the rows: distances are then hops.
+    random_state : int, RandomState or None, default=None
+        Fixes the blocks.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> points = np.random.default_rng(0).random((600, 2))
+    >>> y = np.where(points[:, 0] < 0.6, 1.0, np.nan)  # labels in the west
+    >>> folds = eb.DistanceFold(3, coordinates=points, random_state=0)
+    >>> 2 <= len(list(folds.split(None, y))) <= 3
+    True
+    """
+
+    n_splits: int = 5
+    _: KW_ONLY
+    to: ArrayLike | None = None
+    coordinates: Any = None
+    graph: Graph | None = None
+    random_state: Seed = None
+
+    def __post_init__(self) -> None:
+        check_number("n_splits", self.n_splits, integer=True, low=2)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Fold]:
+        """Yield the numbers of rows to train on and to hold out, of each fold.
+
+        Parameters
+        ----------
+        X : Graph, Distances or table, optional
+            The graph, if the splitter has none; of a table only the number of rows counts.
+        y : array-like, optional
+            Rows with an unknown label, NaN or None, are those to predict.
+        groups : object
+            Ignored.
+        """
+        distances = _distances(self.coordinates, self.graph, X, "DistanceFold")
+        rows = _labelled(y, distances.n_rows)
+        to = np.setdiff1d(np.arange(distances.n_rows), rows)
+        if self.to is not None:
+            to = checks.node_positions(self.to, distances.n_rows, "to")
+        if not to.size or rows.size < 2 * self.n_splits:
+            raise ValueError(
+                f"DistanceFold needs rows to predict and {2 * self.n_splits} labels: there are "
+                f"{to.size} and {rows.size}. Pass to=rows, or y with NaN where it is unknown."
+            )
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        random = np.random.default_rng(seed)
+        far = distances.nearest(to, rows)[0]
+        fold, _ = matched_folds(distances, rows, far, self.n_splits, random)
+        for number in np.unique(fold).tolist():
+            yield rows[fold != number], rows[fold == number]
+
+
+@dataclass(frozen=True)
+class BlockFold(Splitter):
+    """Folds of square blocks of the map.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds; blocks are dealt to them at random.
+    size : "range" or float, default="range"
+        The side of a block, in units of the coordinates; of latitude and longitude in kilometres.
+        ``"range"``: where the correlation of labels has fallen to 5 %, three times the range of a
+        Gaussian process with an exponential covariance; at most a third of the map.
+    buffer : float, default=0.0
+        Do not train on labels that are nearer to a held-out one than this.
+    coordinates : array-like of shape (n_rows, 2), optional
+        Points of a plane. ``cross_validate`` passes its own.
+    random_state : int, RandomState or None, default=None
+        Fixes the blocks and how they are dealt.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> points = np.random.default_rng(0).random((200, 2))
+    >>> folds = eb.BlockFold(4, size=0.2, buffer=0.05, coordinates=points, random_state=0)
+    >>> len(list(folds.split(points)))
+    4
+    """
+
+    n_splits: int = 5
+    _: KW_ONLY
+    size: float | str = "range"
+    buffer: float = 0.0
+    coordinates: Any = None
+    random_state: Seed = None
+
+    def __post_init__(self) -> None:
+        check_number("n_splits", self.n_splits, integer=True, low=2)
+        check_number("buffer", self.buffer, low=0.0)
+        if self.size != "range":
+            check_number("size", self.size, low=0.0, closed="neither")
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Fold]:
+        """Yield the numbers of rows to train on and to hold out, of each fold.
+
+        Parameters
+        ----------
+        X : Distances or table, optional
+            Of a table only the number of rows counts.
+        y : array-like, optional
+            Rows with an unknown label, NaN or None, are in no fold.
+        groups : object
+            Ignored.
+        """
+        distances = _distances(self.coordinates, None, X, "BlockFold")
+        points = distances.points
+        if points is None:
+            raise ValueError("BlockFold needs coordinates: for a graph use GraphBlockFold.")
+        rows = _labelled(y, distances.n_rows)
+        points = distances.scale * points[rows]
+        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        size = self.size if self.size != "range" else _range(points, y, rows)
+        cells = np.floor(points / float(size) + random.random(points.shape[1])).astype(np.int64)
+        block = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+        if block.max() + 1 < self.n_splits:
+            raise ValueError(
+                f"There are {block.max() + 1} blocks of size {float(size):.3g} for "
+                f"n_splits={self.n_splits}: pass a smaller size."
+            )
+        fold = deal(block, self.n_splits, random)
+        for number in range(self.n_splits):
+            held_out, others = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+            if self.buffer:
+                gap = cKDTree(points[held_out]).query(points[others])[0]
+                others = others[gap >= self.buffer]
+            yield rows[others], rows[held_out]
+
+
+def _range(points: Array, y: Any, rows: IntArray) -> float:
+    """Where the correlation of labels has fallen to 5 %."""
+    try:
+        values = np.asarray(np.asarray(y)[rows].tolist(), dtype=np.float64)
+    except (TypeError, ValueError, IndexError):
+        raise ValueError('size="range" needs labels y that are numbers: pass a size.') from None
+    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    centered = values - values.mean()
+    process = likeliest_process(points, centered, np.ones(rows.size), 0.5, 1e-3, 0)
+    return min(3.0 * process.range, extent / 3.0)
+
+
+def _distances(coordinates: Any, graph: Graph | None, X: Any, name: str) -> Distances:
+    """The distances that a splitter was given, or that were passed to ``split``."""
+    if isinstance(X, Distances):
+        return X
+    if coordinates is not None:
+        return Distances(as_points(coordinates, "euclidean", "coordinates"))
+    graph = X if isinstance(X, Graph) else graph
+    if graph is None:
+        raise ValueError(f"{name} needs points: pass {name}(5, coordinates=points).")
+    return Distances(None, graph, np.arange(graph.n_nodes))
+
+
+@dataclass(frozen=True)
 class TimeSplit(Splitter):
     """Folds in the order of time: each block of labels is predicted from earlier ones.
 
@@ -241,6 +417,7 @@ def folds_of(
     *,
     classes: bool,
     places: Places | None,
+    distances: Distances | None,
     groups: ArrayLike | None,
     time: Array | None,
     random_state: Seed,
@@ -252,6 +429,8 @@ def folds_of(
         cv = kind(int(cv), shuffle=True, random_state=random_state)
     if isinstance(cv, GraphBlockFold) and cv.graph is None and places is not None:
         pairs = cv.split(places.graph, y, as_row_numbers(places.node_of_row))
+    elif isinstance(cv, (DistanceFold, BlockFold)) and cv.coordinates is None:
+        pairs = cv.split(distances, y)
     elif isinstance(cv, Splitter):
         is_given = isinstance(cv, TimeSplit) and cv.time is None and time is not None
         pairs = cv.split(time if is_given else X, y)
