@@ -42,7 +42,7 @@ class Applicability(_Columns):
         Of the columns, to those of the most similar labelled row; 1 is the mean distance of
         labelled rows.
     outside : ndarray of bool, shape (n,)
-        Whether the distance is larger than that of 99 % of the labels that were held out, or the
+        Whether the distance is larger than that of every label that was held out, or the
         dissimilarity than that of 99 % of the labelled rows: errors may be larger than stated.
     """
 
@@ -72,12 +72,13 @@ def applicability_of(model: Model, predictions: Predictions) -> Applicability:
         reference = table.subset(known)
         columns, weight, center = weighted_columns(model, reference)
         points = numbers(reference, columns, center) * weight
-        tree = cKDTree(points)
-        other = np.random.default_rng(1).permutation(len(points))
-        mean = float(np.linalg.norm(points - points[other], axis=1).mean()) or 1.0
-        dissimilarity = tree.query(numbers(rows, columns, center) * weight)[0] / mean
-        own = tree.query(points, k=[2])[0][:, 0] / mean if len(points) > 1 else np.zeros(1)
-        usual = float(np.quantile(own, 0.99))
+        if columns:  # others than the coordinates
+            tree = cKDTree(points)
+            other = np.random.default_rng(1).permutation(len(points))
+            mean = float(np.linalg.norm(points - points[other], axis=1).mean()) or 1.0
+            dissimilarity = tree.query(numbers(rows, columns, center) * weight)[0] / mean
+            own = tree.query(points, k=[2])[0][:, 0] / mean if len(points) > 1 else np.zeros(1)
+            usual = float(np.quantile(own, 0.99))
     farthest = np.inf if model.separation is None else model.separation.farthest
     return Applicability(distance, dissimilarity, (distance > farthest) | (dissimilarity > usual))
 

@@ -51,7 +51,7 @@ class Separation:
     at_random: float
     held_out: float  # in the folds that are used
     unit: str  # "km", "hops", or "" for the unit of the coordinates
-    farthest: float  # 99 % of the labels that were held out are nearer
+    farthest: float  # no label that was held out is farther
     is_matched: bool
     n_blocks: int  # of more than one label that are held out; 0 at random
 
@@ -66,6 +66,7 @@ class Distances:
         self.graph = graph
         self.nodes = nodes
         self.unit, self.scale = "", 1.0
+        self.unconnected = np.inf  # the distance of rows that no source is connected to
         if points is None:
             self.unit = "hops"
         elif points.shape[1] == 3:
@@ -86,10 +87,7 @@ class Distances:
         return len(self.nodes if self.points is None else self.points)  # type: ignore[arg-type]
 
     def nearest(self, rows: IntArray, sources: IntArray) -> tuple[Array, IntArray]:
-        """Return the distance of rows to the nearest source, and the number of that source.
-
-        Rows that no source is connected to are one hop farther than all others.
-        """
+        """Return the distance of rows to the nearest source, and the number of that source."""
         if self.points is not None:
             tree = cKDTree(self.points[sources], balanced_tree=False, compact_nodes=False)
             lengths, number = tree.query(self.points[rows])
@@ -106,7 +104,7 @@ class Distances:
         )
         hops, origin = hops[self.nodes[rows]], origin[self.nodes[rows]]
         is_far = ~np.isfinite(hops)
-        hops[is_far] = hops[~is_far].max(initial=0.0) + 1.0
+        hops[is_far] = self.unconnected
         number = first[np.searchsorted(starts, origin).clip(0, starts.size - 1)]
         number[is_far] = np.arange(rows.size)[is_far] % sources.size
         return hops, number
@@ -230,7 +228,12 @@ def separate(
     unknown = np.setdiff1d(np.arange(n_rows), rows)
     random = np.random.default_rng(seed)
     to_predict = distances.nearest(some(unknown, random), rows)[0]
-    held_out = at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
+    at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
+    finite = np.concatenate([to_predict, at_random])
+    # One hop farther than all that are connected, in all comparisons alike.
+    distances.unconnected = float(finite[np.isfinite(finite)].max(initial=0.0)) + 1.0
+    to_predict = np.minimum(to_predict, distances.unconnected)
+    held_out = at_random = np.minimum(at_random, distances.unconnected)
     is_matched = unknown.size > 0 and are_farther(to_predict, at_random, rows.size)
     n_blocks = 0
     if is_matched:
@@ -238,5 +241,5 @@ def separate(
         held_out = distances.held_out(rows, fold)
     samples = (to_predict, at_random, held_out)
     first, second, third = (float(np.median(one)) if one.size else 0.0 for one in samples)
-    farthest = float(np.quantile(held_out, 0.99))
+    farthest = float(held_out.max())
     return fold, Separation(first, second, third, distances.unit, farthest, is_matched, n_blocks)
