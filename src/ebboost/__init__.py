@@ -11,7 +11,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ebboost import _ctrl_c, datasets  # noqa: F401 - before what takes long
+from ebboost import _ctrl_c  # noqa: F401 - before what takes long
 from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
@@ -37,7 +37,7 @@ from ebboost.model import Gain, Model
 from ebboost.smoothing import Laplacian, Operator, Smoother
 
 if TYPE_CHECKING:
-    from ebboost import cluster, paper
+    from ebboost import cluster, datasets, paper
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
@@ -61,6 +61,7 @@ __all__ += ["plot", "tune", "write_report"]
 
 _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "cluster": "ebboost.cluster",
+    "datasets": "ebboost.datasets",
     "paper": "ebboost.paper",
     "plot": "ebboost.inspection.plots",
     "GraphCheck": "ebboost.inspection.graph_check",

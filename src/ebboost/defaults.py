@@ -115,7 +115,9 @@ ROUNDS_WITHOUT_VALIDATION = 50
 
 def n_folds(n_labels: int) -> int:
     """Return the number of folds."""
-    folds = next((folds for most, folds in FOLDS if n_labels <= most), FOLDS_BEYOND)
+    folds = FOLDS_BEYOND
+    for most, number in reversed(FOLDS):
+        folds = number if n_labels <= most else folds
     return min(folds, n_labels // 2)
 
 
@@ -123,7 +125,9 @@ def learning_rate(n_labels: int, classes: bool, network: bool, propagates: bool)
     """Return the learning rate."""
     if network:
         return NETWORK_RATE
-    rate = next((rate for below, rate in RATES if n_labels < below), RATE_BEYOND)
+    rate = RATE_BEYOND
+    for below, own in reversed(RATES):
+        rate = own if n_labels < below else rate
     rate = CLASS_RATE if classes else rate
     return rate * PROPAGATED_RATE if propagates else rate
 

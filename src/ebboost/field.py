@@ -90,7 +90,7 @@ class LatentField(BaseEstimator):
         -------
         LatentField
         """
-        lam, tau = (float(f"{factor * strength:.3g}") for strength in (self.lam, self.tau))
+        lam, tau = float(f"{factor * self.lam:.3g}"), float(f"{factor * self.tau:.3g}")
         return LatentField(min(lam, MAX_STRENGTH), min(max(tau, MIN_TAU), MAX_STRENGTH))
 
 

@@ -131,8 +131,7 @@ class Parts:
     @property
     def uses_graph(self) -> bool:
         """Whether any part needs the graph."""
-        parts = (self.smoothing, self.field)
-        return self.features.uses_graph or any(part is not None for part in parts)
+        return self.features.uses_graph or (self.smoothing, self.field) != (None, None)
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def fit(
         n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
         n_members = len(members) + n_before
         announce(watchers, data, runs[0], 1, n_members)
-        done = {run.parts.key: run for run in runs}
+        done = {runs[0].parts.key: runs[0]}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
             if limit.is_reached:
