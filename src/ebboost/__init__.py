@@ -38,6 +38,7 @@ from ebboost.smoothing import Laplacian, Operator, Smoother
 
 if TYPE_CHECKING:
     from ebboost import cluster, datasets, paper
+    from ebboost.applicability import Applicability
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
@@ -60,6 +61,7 @@ __all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "loa
 __all__ += ["plot", "tune", "write_report"]
 
 _ON_FIRST_USE = {  # what a fit and a prediction do not need
+    "Applicability": "ebboost.applicability",
     "cluster": "ebboost.cluster",
     "datasets": "ebboost.datasets",
     "paper": "ebboost.paper",
