@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
-__all__ = ["BlockFold", "Callback", "DistanceFold", "EBBSClassifier", "EBBSRegressor"]
-__all__ += ["EarlyStopping", "Explanation", "Gain"]
+__all__ = ["Applicability", "BlockFold", "Callback", "DistanceFold", "EBBSClassifier"]
+__all__ += ["EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Laplacian"]
 __all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
