@@ -11,6 +11,7 @@ spectral     whether there are columns of the graph's spectral embedding
 classes      whether it is trained for three classes and more, too
 process      whether a Gaussian process of the coordinates takes the place of the field at the end,
              where rows to predict are far from labels
+hides_coordinates   whether the learner does not see the coordinates
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Member:
     spectral: bool = False
     classes: bool = True
     hides_coordinates: bool = False
-    process: bool = False  # a Gaussian process of the coordinates takes the place of the field
+    process: bool = False
 
     @property
     def uses_graph(self) -> bool:

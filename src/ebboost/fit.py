@@ -68,7 +68,6 @@ logger = logging.getLogger(__name__)
 ENTRIES_OF_ONE_THREAD = 4_000_000
 ENTRIES_OF_THREAD = 250_000
 SUM_WEIGHT = 1e4  # of the equation that weights have the sum 1
-LEAST_MEAN = 1e-300  # that has a logarithm
 WEIGHT_SEARCHES = 5
 SEARCH_TOLERANCE = 1e-7  # share by which a search for weights must lower the loss
 

@@ -68,7 +68,9 @@ def test_an_offset_that_is_out_of_range_is_named(value, loss):
 
 
 def test_offsets_that_are_large_as_labels_are_are_taken():
-    regressor().fit(TABLE, labels() + 1e9, graph=GRAPH, offset=np.full(N, 1e9))
+    shifted = regressor().fit(TABLE, labels() + 1e9, graph=GRAPH, offset=np.full(N, 1e9))
+    plain = regressor().fit(TABLE, labels(), graph=GRAPH)
+    np.testing.assert_allclose(shifted.predict() - 1e9, plain.predict(), atol=0.01)
 
 
 def pickled(model):

@@ -1,6 +1,7 @@
 """Numbers that mean what they seem to mean, and inputs that are not changed without a word."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -120,7 +121,10 @@ def test_degrees_whose_names_are_nearly_right_are_a_warning():
     ids=["unit square", "kilometres", "metres", "centred", "grid"],
 )
 def test_points_of_a_plane_are_no_degrees(points):
-    regressor().fit(TABLE, labels(), coordinates=points)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        regressor().fit(TABLE, labels(), coordinates=points)
+    assert [str(one.message) for one in caught if "degrees" in str(one.message)] == []
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])

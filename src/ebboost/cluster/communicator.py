@@ -60,10 +60,6 @@ class Communicator(ABC):
         """Return the rows of all workers, rank after rank."""
         return np.concatenate(self.alltoall([values] * self.size))
 
-    def barrier(self) -> None:
-        """Wait for all workers."""
-        self.allreduce(np.zeros(1))
-
 
 class Alone(Communicator):
     """One worker, which has all rows."""

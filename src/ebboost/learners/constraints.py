@@ -9,12 +9,6 @@ MONOTONE = "monotone_constraints"
 INTERACTION = "interaction_constraints"
 
 
-def has_constraints(learner: object) -> bool:
-    """Whether the parameters of a learner constrain columns of X, which trees must then split."""
-    params = getattr(learner, "params", None) or {}
-    return any(params.get(name) is not None for name in (MONOTONE, INTERACTION))
-
-
 def translate_constraints(params: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     """Return parameters of a library with their constraints by position in the table.
 
