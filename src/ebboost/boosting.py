@@ -20,7 +20,6 @@ from ebboost.field import FieldEnergy, Posterior
 from ebboost.learners.base import Grower
 from ebboost.linalg import Solver
 from ebboost.losses import Loss
-from ebboost.losses.base import initial_scores
 from ebboost.smoothing import Operator
 from ebboost.sums import mean, total
 
@@ -112,13 +111,17 @@ class Objective:
         self.is_quadratic = loss.constant_curvature
         own_offset = None if offset is None else offset[labels.rows]
         self.init_score = loss.initial(labels.target, self.labels.weight, own_offset)
+        #: What no tree moves: the initial score, plus the offset.
+        self.fixed = np.broadcast_to(
+            self.init_score if offset is None else self.init_score + offset,
+            (n_rows, self.n_outputs),
+        )
         self._solver: Solver | None = None
         self._n_rounds = 0
         if posterior is not None:
             self._energy = FieldEnergy(posterior, loss, self.labels)
             if start_mode is None:
-                fixed = initial_scores(loss, labels.target, self.labels.weight, own_offset)
-                start_mode = self._energy.mode(fixed, RESPONSE_TOLERANCE)
+                start_mode = self._energy.mode(self.fixed[labels.rows], RESPONSE_TOLERANCE)
             self.start_mode = start_mode
         self._row_sums: Any = None
         start = self.start()
@@ -126,10 +129,10 @@ class Objective:
         # regularisation means the same for labels in cents and in dollars, and for P and 2P; and to
         # scores in the unit of the labels' spread: libraries do not split where the gain is below a
         # constant of theirs, and round to single precision.
-        self._unit = operator.norm_bound**2 or 1.0
+        self.unit = operator.norm_bound**2 or 1.0
         self.score_unit = 1.0
         if loss.curvature_has_units:
-            self._unit *= mean(self.at_labels("curvature", start)) or 1.0
+            self.unit *= mean(self.at_labels("curvature", start)) or 1.0
             if not loss.log_link:
                 with np.errstate(all="ignore"):
                     spread = loss.label_scale(labels.target, labels.weight, own_offset)
@@ -143,17 +146,12 @@ class Objective:
             return Point(zero, zero)
         return Point(zero, zero, self.start_mode, self.posterior.prior.matrix @ self.start_mode)
 
-    def fixed(self, rows: Any = slice(None)) -> Array:
-        """Return what no tree moves: the initial score, plus the offset."""
-        return self.init_score if self.offset is None else self.init_score + self.offset[rows]
-
     def predict(self, point: Point, rows: Any = slice(None)) -> Array:
         """Return the scores of all or some rows."""
-        scores = self.fixed(rows) + point.smoothed[rows]
-        return scores if point.z is None else scores + point.z[self._nodes(rows)]
-
-    def _nodes(self, rows: Any) -> Any:
-        return rows if self.node_of_row is None else self.node_of_row[rows]
+        scores = self.fixed[rows] + point.smoothed[rows]
+        if point.z is None:
+            return scores
+        return scores + point.z[rows if self.node_of_row is None else self.node_of_row[rows]]
 
     def at_labels(self, name: str, point: Point) -> Array:
         """Return the "value", "gradient" or "curvature" of w ℓ at the labels, or the "scores"."""
@@ -227,10 +225,6 @@ class Objective:
         on_rows = np.zeros((self.n_rows, own.shape[1]))
         on_rows[self.labels.rows] = own * self._row_sums
         return np.maximum(bound.adjoint(on_rows), 0.0)
-
-    def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
-        """Return a gradient and a curvature in the units in which trees are grown."""
-        return gradient / (self._unit * self.score_unit), curvature / self._unit
 
     def direction(self, point: Point, tree: Array) -> Direction:
         """Return P h and the response of z, which minimises E along the tree."""
@@ -344,12 +338,13 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """The best model of a run, its number of rounds, and why the run stopped."""
+    """The best model of a run, its number of rounds, why the run stopped, and all losses."""
 
     best: Point
     n_rounds: int
     n_trained: int
     reason: str
+    losses: dict[str, list[float]]  # of each round: "training", and "validation" if any
 
 
 def boost(
@@ -366,15 +361,15 @@ def boost(
     for callback in callbacks:
         callback.before_training(n_rounds)
     point = objective.start()
-    reason = "all rounds were trained"
+    losses: dict[str, list[float]] = {"training": [], "validation": []}
+    reason = ""
     n_stalled = done = 0
     try:
-        while done < n_rounds:
+        while done < n_rounds and not reason:
             objective._n_rounds = done
             point = objective.settle(point)
-            gradient, curvature = objective.in_units(
-                objective.gradient(point), objective.curvature(point)
-            )
+            gradient = objective.gradient(point) / (objective.unit * objective.score_unit)
+            curvature = objective.curvature(point) / objective.unit
             tree = grower.grow(gradient, curvature)
             if tree is None:
                 reason = "no tree could be grown on the gradient that is left"
@@ -389,21 +384,23 @@ def boost(
                     "the training loss is infinite. Lower learning_rate, or rescale the labels."
                 )
             done += 1
+            losses["training"].append(value)
             validation = objective.validation_value(point)
+            if validation is not None:
+                losses["validation"].append(validation)
             grown = (gradient, curvature, tree)
             info = RoundInfo(
                 done - 1, n_rounds, value, validation, point, step, grown, member, fold
             )
-            stopping = [callback for callback in callbacks if callback.after_round(info)]
-            if stopping:
-                reason = stopping[0].reason
-                break
+            for callback in callbacks:
+                if callback.after_round(info):
+                    reason = reason or callback.reason
             if n_stalled == STALLED_ROUNDS:
-                reason = "no step along a new tree lowers the loss any more"
-                break
+                reason = reason or "no step along a new tree lowers the loss any more"
     except NonFiniteError as error:
         raise ValueError(f"Round {done + 1}: {error}") from None
     best = point
     for callback in callbacks:
         best = callback.after_training(best)
-    return Boosted(best, len(best.weights), done, reason)
+    reason = reason or "all rounds were trained"
+    return Boosted(best, len(best.weights), done, reason, losses)

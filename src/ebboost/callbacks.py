@@ -1,4 +1,4 @@
-"""Callbacks of the boosting loop: early stopping, Ctrl-C and time limits, progress, history."""
+"""Callbacks of the boosting loop: early stopping, Ctrl-C and time limits, progress."""
 
 import signal
 import sys
@@ -113,18 +113,6 @@ class Callback:
         return model
 
 
-class History(Callback):
-    """Records the losses of every round of one model."""
-
-    def __init__(self) -> None:
-        self.losses: dict[str, list[float]] = {"training": [], "validation": []}
-
-    def after_round(self, info: RoundInfo) -> None:  # noqa: D102
-        self.losses["training"].append(info.training_loss)
-        if info.validation_loss is not None:
-            self.losses["validation"].append(info.validation_loss)
-
-
 class EarlyStopping(Callback):
     """Stop when the validation loss no longer improves, and return the model of the best round.
 
@@ -192,16 +180,13 @@ class Limit(Callback):
         self.interrupted = False
 
     @property
-    def is_reached(self) -> bool:
-        """Whether the fit is to end."""
-        if self.interrupted:
-            return True
-        return self.max_seconds is not None and time.monotonic() > self.start + self.max_seconds
-
-    @property
     def reason(self) -> str:  # type: ignore[override]
-        """Why the fit ended."""
-        return INTERRUPTED if self.interrupted else f"max_seconds={self.max_seconds:g}"
+        """Why the fit is to end; empty if it is not."""
+        if self.interrupted:
+            return INTERRUPTED
+        seconds = self.max_seconds
+        has_time = seconds is None or time.monotonic() <= self.start + seconds
+        return "" if has_time else f"max_seconds={seconds:g}"
 
     def __enter__(self) -> "Limit":
         is_main = threading.current_thread() is threading.main_thread()
@@ -222,7 +207,7 @@ class Limit(Callback):
         type(self)._last = now
 
     def after_round(self, info: RoundInfo) -> bool:  # noqa: D102
-        return self.is_reached
+        return bool(self.reason)
 
 
 class ProgressBar(Callback):

@@ -32,7 +32,7 @@ from ebboost._common import (
     warn_caller,
 )
 from ebboost.boosting import Boosted, Objective, boost, checked_loss
-from ebboost.callbacks import Callback, EarlyStopping, History, Limit, ProgressBar
+from ebboost.callbacks import Callback, EarlyStopping, Limit, ProgressBar
 from ebboost.data import checks
 from ebboost.data.coordinates import (
     Coordinates,
@@ -216,7 +216,7 @@ def fit(
         done = {runs[0].parts.key: runs[0]}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
-            if limit.is_reached:
+            if limit.reason:
                 break
             if member == runs[0].parts.member or (parts.key in done and not member.process):
                 continue
@@ -626,7 +626,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
                 trained.append(train(fold))
     models: list[FoldModel] = []
     for model in trained:
-        is_cut = model is not None and model.reason == limit_reason(limit)
+        is_cut = model is not None and model.reason == limit.reason
         if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
             break
         models.append(model)
@@ -708,11 +708,6 @@ def needed_rows(parts: Parts, data: Data) -> tuple[IntArray, Operator]:
     return operator.around(rows) or (np.arange(data.table.n_rows), operator)
 
 
-def limit_reason(limit: Limit) -> str | None:
-    """Return why a model ended early, if the fit has reached its limit."""
-    return limit.reason if limit.is_reached else None
-
-
 def train_fold(
     parts: Parts,
     data: Data,
@@ -724,7 +719,7 @@ def train_fold(
     fold: int,
 ) -> FoldModel | None:
     """Train the model of one fold; None after the limit of the fit, but one round of the first."""
-    if limit.interrupted or (fold > 0 and limit.is_reached):
+    if limit.interrupted or (fold > 0 and limit.reason):
         return None
     folds, settings = data.folds, data.settings
     known = folds.labels.subset(folds.training[fold])
@@ -762,8 +757,7 @@ def train_fold(
     )
     if "posterior" in shared:
         data.shared[mode_key] = objective.start_mode
-    history = History()
-    stopping: list[Callback] = [history, *watchers]
+    stopping = [*watchers]
     n_rounds = settings.n_estimators
     if held is not None and settings.early_stopping:
         stopping.append(EarlyStopping(parts.patience))
@@ -785,7 +779,7 @@ def train_fold(
     n_held = folds.held_out[fold].size
     if held is not None:
         held_raw = to_raw(parts, data, objective.predict(best, held.rows))
-        without_field = objective.fixed(held.rows) + best.smoothed[held.rows]
+        without_field = objective.fixed[held.rows] + best.smoothed[held.rows]
     return FoldModel(
         ensemble=grower.compile(best.weights),
         init_score=objective.init_score,
@@ -795,7 +789,7 @@ def train_fold(
         without_field=without_field,
         n_rounds=boosted.n_rounds,
         reason=boosted.reason,
-        losses=history.losses,
+        losses=boosted.losses,
     )
 
 
@@ -949,7 +943,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         selection=tuple(table),
         gain=gain,
         history=first.losses,
-        stop_reason=limit_reason(limit) or max(set(reasons), key=reasons.count),
+        stop_reason=limit.reason or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
     process = next((one.parts.process for one in runs if one.parts.features.hidden), None)

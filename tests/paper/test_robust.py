@@ -210,7 +210,7 @@ def value_at(objective, operator, scores):
     point = Point(scores, smoothed)
     if objective.posterior is not None:
         rows = objective.labels.rows
-        z = objective._energy.mode(objective.fixed(rows) + smoothed[rows])
+        z = objective._energy.mode(objective.fixed[rows] + smoothed[rows])
         point = Point(scores, smoothed, z, objective.posterior.prior.matrix @ z)
     return objective.value(point), point
 

@@ -21,7 +21,7 @@ from scipy import sparse
 from ebboost import defaults
 from ebboost._common import Array, BoolArray
 from ebboost.boosting import Objective, boost
-from ebboost.callbacks import Callback, EarlyStopping, History
+from ebboost.callbacks import Callback, EarlyStopping
 from ebboost.cluster.communicator import Communicator
 from ebboost.cluster.tables import Prepared, Shard, Share, load
 from ebboost.data import checks
@@ -277,8 +277,8 @@ def train(
             node_of_row=rows,
             offset=None if known.offset is None else known.offset[rows],
         )
-        history, n_rounds = History(), settings.n_estimators
-        callbacks: list[Callback] = [history]
+        callbacks: list[Callback] = []
+        n_rounds = settings.n_estimators
         if known.n_held and settings.early_stopping:
             callbacks.append(EarlyStopping(parts.patience))
         elif settings.early_stopping:  # too few labels to hold some out
@@ -290,7 +290,7 @@ def train(
             "init_score": objective.init_score,
             "n_rounds": boosted.n_rounds,
             "reason": boosted.reason,
-            "losses": history.losses,
+            "losses": boosted.losses,
         }
 
     grown = store.once(parts.member.name.replace(" + ", "-").replace(" ", "-"), grow)

@@ -15,16 +15,8 @@ from numpy.typing import NDArray
 
 from ebboost._common import Array, IntArray
 from ebboost.data.table import Table
-from ebboost.learners.base import (
-    Binned,
-    Ensemble,
-    Grower,
-    Learner,
-    as_matrix,
-    import_library,
-    threads_to_predict,
-)
-from ebboost.learners.constraints import translate_constraints
+from ebboost.learners.base import Binned, Ensemble, Grower, Learner, as_matrix, threads_to_predict
+from ebboost.learners.constraints import INTERACTION, MONOTONE, translate_constraints
 
 _SETTINGS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
 _TREE = re.compile(r"^Tree=\d+\n", flags=re.MULTILINE)
@@ -114,7 +106,10 @@ class LightGBM(Learner):
             "num_threads": n_jobs,
             "verbosity": -1,
         }
-        return LightGBMBinned(table, params | translate_constraints(self.params, table), n_outputs)
+        own = dict(self.params or {})
+        if MONOTONE in own or INTERACTION in own:
+            own = translate_constraints(own, table)
+        return LightGBMBinned(table, params | own, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
@@ -126,10 +121,11 @@ class LightGBMBinned(Binned):
     """A LightGBM data set."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
-        self.lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
+        import lightgbm
+
         self.params = params
         self.shape = (table.n_rows, n_outputs)
-        self.data = self.lightgbm.Dataset(
+        self.data = lightgbm.Dataset(
             as_matrix(table),
             label=np.zeros(table.n_rows, dtype=np.float32),
             categorical_feature=list(table.categorical),
@@ -137,7 +133,7 @@ class LightGBMBinned(Binned):
         ).construct()
         # A table without a column to split on is a fatal error to LightGBM, printed as one too.
         columns = range(table.values.shape[1])
-        self.is_constant = not any(self.data.feature_num_bin(column) for column in columns)
+        self.is_constant = not any(map(self.data.feature_num_bin, columns))
 
     def grower(self, seed: int) -> "LightGBMGrower":
         """Return a booster without trees; see :meth:`Binned.grower`."""
@@ -148,9 +144,11 @@ class LightGBMGrower(Grower):
     """A LightGBM booster in training and the scores after its last round."""
 
     def __init__(self, binned: LightGBMBinned, seed: int) -> None:
+        import lightgbm
+
         self._is_constant = binned.is_constant
         self._shape = binned.shape
-        self._booster = binned.lightgbm.Booster(binned.params | {"seed": seed}, binned.data)
+        self._booster = lightgbm.Booster(binned.params | {"seed": seed}, binned.data)
         n_trees = self._booster.num_model_per_iteration()
         if n_trees != self._shape[1]:
             raise ValueError(
@@ -191,7 +189,7 @@ class LightGBMGrower(Grower):
     def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
         """Return the weighted sum; see :meth:`Grower.compile`."""
         text = self._booster.model_to_string(len(weights) or -1, self._n_empty)
-        return LightGBMEnsemble(text, [w for w in weights for _ in range(self._shape[1])])
+        return LightGBMEnsemble(text, np.repeat(weights, self._shape[1]))
 
 
 class LightGBMEnsemble(Ensemble):
@@ -202,7 +200,7 @@ class LightGBMEnsemble(Ensemble):
 
     learner = "LightGBM"
 
-    def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
+    def __init__(self, text: str, weights: Array | None = None) -> None:
         self._parts = [(text, weights)]
 
     @cached_property
@@ -220,7 +218,8 @@ class LightGBMEnsemble(Ensemble):
     @cached_property
     def booster(self) -> Any:
         """The ``lightgbm.Booster``, for SHAP and other tools that read LightGBM models."""
-        lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
+        import lightgbm
+
         booster = lightgbm.Booster(model_str=self.text)
         booster.params.setdefault("objective", "custom")  # SHAP expects it
         return booster
@@ -233,8 +232,8 @@ class LightGBMEnsemble(Ensemble):
         for one in ensembles:
             assert isinstance(one, LightGBMEnsemble)
             for text, weights in one._parts:
-                own = [1.0] * len(_LEAF_VALUES.findall(text)) if weights is None else weights
-                result._parts.append((text, [weight / len(ensembles) for weight in own]))
+                own = np.ones(len(_LEAF_VALUES.findall(text))) if weights is None else weights
+                result._parts.append((text, own / len(ensembles)))
         return result
 
     def predict(self, table: Table) -> Array:

@@ -150,7 +150,8 @@ class Loss(BaseEstimator, ABC):
         -------
         ndarray of shape (c,)
         """
-        return np.average(without_offset(target, offset), axis=0, weights=weight)
+        labels = target if offset is None else target - offset
+        return np.average(labels, axis=0, weights=weight)
 
     def label_scale(self, target: Array, weight: Array, offset: Array | None = None) -> float:
         """Return the spread of the labels as scores: the root mean square of first Newton steps.
@@ -272,11 +273,6 @@ def initial_scores(loss: Loss, target: Array, weight: Array, offset: Array | Non
     """Return the scores of all labelled nodes before the first tree, shape (m, c)."""
     start = loss.initial(target, weight, offset)
     return np.broadcast_to(start if offset is None else start + offset, target.shape)
-
-
-def without_offset(target: Array, offset: Array | None) -> Array:
-    """Return labels less the offset, of a loss of differences."""
-    return target if offset is None else target - offset
 
 
 def best_constant(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ebboost._common import Array, check_number
-from ebboost.losses.base import Loss, sum_outputs, without_offset
+from ebboost.losses.base import Loss, sum_outputs
 
 # Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
 HUBER_DELTA = 1.345
@@ -173,6 +173,11 @@ class Quantile(Loss):
         above = random.exponential(dispersion / self.alpha, scores.shape)
         below = random.exponential(dispersion / (1.0 - self.alpha), scores.shape)
         return scores + above - below
+
+
+def without_offset(target: Array, offset: Array | None) -> Array:
+    """Return labels less the offset, of a loss of differences."""
+    return target if offset is None else target - offset
 
 
 def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:

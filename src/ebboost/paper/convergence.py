@@ -421,7 +421,7 @@ def _point(objective: PenalizedObjective, scores: Array) -> Point:
     if objective.posterior is None:
         return Point(scores, smoothed)
     rows = objective.labels.rows
-    z = objective._energy.mode(objective.fixed(rows) + smoothed[rows])
+    z = objective._energy.mode(objective.fixed[rows] + smoothed[rows])
     prior_z: Any = objective.posterior.prior.matrix @ z
     return Point(scores, smoothed, z, prior_z)
 
@@ -507,7 +507,7 @@ def _propagation_gap(
         return 0.0
     labels = objective.labels
     weight = labels.weight[:, None]
-    residuals = labels.target - objective.fixed(labels.rows) - smoothed[labels.rows]
+    residuals = labels.target - objective.fixed[labels.rows] - smoothed[labels.rows]
     misfit = float(np.sqrt((weight * residuals**2).sum()))
     shift = error * float(np.sqrt(weight.max() * (scores**2).sum()))
     return (shift * misfit + 0.5 * shift**2) / labels.total_weight

@@ -102,7 +102,7 @@ def interpolate(point: Point, other: Point, theta: float) -> Point:
 
 
 class Accelerated:
-    """An objective whose rounds start at g: the boosting loop runs on it as on any other."""
+    """An objective whose rounds start at g, and its grower, for the boosting loop of the core."""
 
     def __init__(
         self, objective: Any, grower: Grower, momentum: CorrectedMomentum | bool, rate: float
@@ -133,10 +133,10 @@ class Accelerated:
         self._objective._n_rounds = self._n_rounds
         return self._objective.settle(interpolate(model, self._ahead, self._theta))
 
-    def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
-        """Return gradient and curvature in the units of trees, kept for the second tree."""
-        self._grown = self._objective.in_units(gradient, curvature)
-        return self._grown
+    def grow(self, gradient: Array, curvature: Array) -> Array | None:
+        """Grow a tree, and keep what it is grown on for the second tree."""
+        self._grown = (gradient, curvature)
+        return self._grower.grow(gradient, curvature)
 
     def line_search(self, point: Point, direction: Direction, step: float) -> tuple[Point, float]:
         """Return the model after a step from g; h moves too, or restarts."""
@@ -201,7 +201,8 @@ def boost_with_momentum(
 ) -> Boosted:
     """Run the core's loop with momentum, if any; the cosine of each round is appended to a list."""
     if momentum is not False:
-        objective = Accelerated(objective, grower, momentum, learning_rate)
+        both: Any = Accelerated(objective, grower, momentum, learning_rate)
+        objective, grower = both, both
     angles = Angles(objective)
     callbacks = [angles, *callbacks]
     boosted = boost(objective, grower, learning_rate=learning_rate, callbacks=callbacks, **options)

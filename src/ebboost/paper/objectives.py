@@ -103,6 +103,8 @@ class MaskedObjective(Objective):
         super().__init__(loss, labels, *arguments, **options)
         if masked.from_zero:
             self.init_score = np.zeros_like(self.init_score)
+            fixed = self.init_score if self.offset is None else self.offset
+            self.fixed = np.broadcast_to(fixed, self.fixed.shape)
 
     def _draw(self, n_labels: int) -> None:
         self.is_shown = self._random.random(n_labels) < self.masked.share
@@ -114,8 +116,8 @@ class MaskedObjective(Objective):
         return point.cache["prediction"][rows]
 
     def _given(self, point: Point, shown: Labels) -> Array:
-        target = shown.target - self.fixed(shown.rows)
-        return self.fixed() + self.masked.smooth(self.operator, point.scores, shown.rows, target)
+        target = shown.target - self.fixed[shown.rows]
+        return self.fixed + self.masked.smooth(self.operator, point.scores, shown.rows, target)
 
     def _hidden(self, point: Point) -> tuple[Labels, Array]:
         """The hidden labels and their predictions."""
