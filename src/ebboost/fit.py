@@ -34,18 +34,12 @@ from ebboost._common import (
 from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, Limit, ProgressBar
 from ebboost.data import checks
-from ebboost.data.coordinates import (
-    Coordinates,
-    append_columns,
-    degrees_text,
-    seem_degrees,
-    split_geometry,
-)
+from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
-from ebboost.data.reader import TableReader, dense_if_narrow
+from ebboost.data.reader import TableReader, split_geometry
 from ebboost.data.table import Table
 from ebboost.defaults import FAR, PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
@@ -54,7 +48,7 @@ from ebboost.graph.ids import as_id_array, positions_of
 from ebboost.intervals import Forecast, estimate_spread
 from ebboost.kriging import GaussianProcess, estimate_process
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
-from ebboost.losses import Loss, Poisson, SquaredError, regression_loss
+from ebboost.losses import Loss, Poisson, SquaredError
 from ebboost.losses.base import initial_scores
 from ebboost.model import Component, Gain, Model, Unseen, in_metric, metric_of
 from ebboost.output import Output
@@ -265,53 +259,48 @@ def read(
         if part is not None and part != "auto":
             part.check()
     order = checks.RowOrder(X, graph if groups is None else None)
-    nodes = order.rows(nodes)
+    if nodes is not None:
+        nodes = order.rows(nodes)
     order.check(nodes, y=y, sample_weight=sample_weight)
     order.check(coordinates=coordinates, offset=offset, exposure=exposure, groups=groups, time=time)
-    eval_set = order.pair(eval_set, "eval_set")
-    X, geometry = split_geometry(dense_if_narrow(X))
+    X, geometry = split_geometry(X)
     if graph is None and groups is None:
-        X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
+        coordinates = geometry if coordinates is None else coordinates
+        if coordinates is not None:
+            X, coordinates = append_columns(X, coordinates)
     reader = TableReader(settings.categorical_features)
     table = reader.fit(X)
     n_rows = table.n_rows
     seed = seed_of(settings.random_state)
     name = type(settings).__name__
     rows, values, weight = checks.labelled_nodes(y, nodes, sample_weight, n_rows, classes, name)
-    output = (
-        Output.of_classes(values, settings.loss) if classes else Output.of_numbers(settings.loss)
-    )
-    weight = weight * output.label_weights(values, getattr(settings, "class_weight", None))
+    if classes:
+        output = Output.of_classes(values, settings.loss)
+        weight = weight * output.label_weights(values, settings.class_weight)
+    else:
+        output = Output.of_numbers(settings.loss)
     labels = Labels(rows, output.encode(values, "y"), weight)
     evaluation = None
     if eval_set is not None:
+        eval_set = order.pair(eval_set, "eval_set")
         held, held_values = checks.extra_labels(eval_set, rows, n_rows, classes)
         evaluation = Labels(held, output.encode(held_values, "eval_set"), np.ones(held.size))
-    column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
-    if column is not None and not output.loss.log_link:
-        checks.check_offset_size(column, labels.target, classes)
-    if column is not None and labels.target.shape[1] > 1:
-        raise ValueError("offset needs one score for each row: y has more than two classes.")
-    places = None
-    points = None
-    if groups is not None:
-        if coordinates is not None:
-            raise ValueError("groups takes a graph of the groups, no coordinates.")
-        places = group_places(checks.group_column(X, groups, n_rows), graph)
-    elif coordinates is not None:
-        if graph is not None:
-            raise ValueError("graph and coordinates exclude each other: pass one of them.")
-        points, graph = Coordinates.fit(coordinates, reader.names, table)
-        names = [reader.names[column] for column in points.columns]
-        if points.points.shape[1] == 2 and seem_degrees(points.points, names):
-            warn_caller(degrees_text(() if names == ["x", "y"] else names))
-        places = Places.of_rows(graph)
-    elif graph is not None:
-        checks.check_graph(graph, n_rows, X)
-        places = Places.of_rows(graph)
+    column = None
+    if offset is not None or exposure is not None:
+        column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
+        assert column is not None
+        if not output.loss.log_link:
+            checks.check_offset_size(column, labels.target, classes)
+        if labels.target.shape[1] > 1:
+            raise ValueError("offset needs one score for each row: y has more than two classes.")
+    places = points = separation = None
+    if groups is not None or coordinates is not None or graph is not None:
+        places, points = read_places(X, table, graph, coordinates, groups)
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
-    folds, separation = match_distances(folds, Distances.of(places, points), n_rows, seed)
+    are_random = folds.n_models > 1 and not folds.in_time and evaluation is None
+    if places is not None and are_random:
+        folds, separation = match_distances(folds, places, points, n_rows, seed)
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
@@ -333,6 +322,27 @@ def read(
         row_labels=order.index,
         geometry=geometry,
     )
+
+
+def read_places(
+    X: TableLike, table: Table, graph: Graph | None, coordinates: Any, groups: Any
+) -> tuple[Places, Coordinates | None]:
+    """Return the graph with the node of each row, and the coordinates that it was made from."""
+    if groups is not None:
+        if coordinates is not None:
+            raise ValueError("groups takes a graph of the groups, no coordinates.")
+        return group_places(checks.group_column(X, groups, table.n_rows), graph), None
+    if coordinates is None:
+        checks.check_graph(graph, table.n_rows, X)
+        assert graph is not None
+        return Places.of_rows(graph), None
+    if graph is not None:
+        raise ValueError("graph and coordinates exclude each other: pass one of them.")
+    points, graph = Coordinates.fit(coordinates, table.names, table)
+    names = [table.names[column] for column in points.columns]
+    if points.points.shape[1] == 2 and seem_degrees(points.points, names):
+        warn_caller(degrees_text(() if names == ["x", "y"] else names))
+    return Places.of_rows(graph), points
 
 
 def group_places(groups: Any, graph: Graph | None) -> Places:
@@ -399,11 +409,11 @@ def draw_folds(
 
 
 def match_distances(
-    folds: Folds, distances: Distances | None, n_rows: int, seed: int
+    folds: Folds, places: Places, points: Coordinates | None, n_rows: int, seed: int
 ) -> tuple[Folds, Separation | None]:
     """Return folds whose held-out labels are as far from the others as the rows to predict are."""
-    is_chosen = folds.in_time or folds.evaluation is not None or folds.n_models == 1
-    if is_chosen or distances is None:
+    distances = Distances.of(places, points)
+    if distances is None:
         return folds, None
     found = separate(distances, n_rows, folds.labels.rows, folds.fold_of_label, seed)
     if found is None or not found[1].is_matched:
@@ -583,7 +593,7 @@ def first_run(
         return data, default_field(data, data.output.loss), runs
     loss = data.output.loss
     if not data.output.is_classifier:
-        loss = regression_loss(data.settings.loss)  # with parameters that the user left open
+        loss = Output.of_numbers(data.settings.loss).loss  # with parameters that the user left open
     found = None
     if data.places is not None and any(member.field for member in members):
         found = estimate_strengths(data.places, labels, run.without_field, loss, data.seed)

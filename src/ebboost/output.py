@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
-from ebboost._common import Array, IntArray
+from ebboost._common import Array
 from ebboost.data import checks
 from ebboost.data.labels import Labels
-from ebboost.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, regression_loss
+from ebboost.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, SquaredError
 from ebboost.losses.base import initial_scores
 
 ClassWeight = Mapping[object, float] | str | None
@@ -27,7 +27,15 @@ class Output:
     @classmethod
     def of_numbers(cls, loss: Loss | str | None) -> Self:
         """Return the output of a regressor with this ``loss`` parameter."""
-        return cls(regression_loss(loss))
+        if isinstance(loss, Loss):
+            return cls(loss)
+        if loss is None or loss == "auto":
+            return cls(SquaredError())
+        if isinstance(loss, str) and loss in REGRESSION_LOSSES:
+            return cls(REGRESSION_LOSSES[loss]())
+        raise ValueError(
+            f"loss must be one of {sorted(REGRESSION_LOSSES)}, 'auto' or a Loss, got {loss!r}."
+        )
 
     @classmethod
     def of_classes(cls, values: NDArray[Any], loss: Loss | str | None) -> Self:
@@ -72,21 +80,18 @@ class Output:
                 target = index.astype(np.float64)[:, None]
             else:
                 target = np.eye(self.classes.size)[index]
-        self._check(target, np.arange(len(target)), f"{name}, position")
-        return target
-
-    def _check(self, target: Array, rows: IntArray, where: str) -> None:
-        """Raise ValueError for labels that the loss is not defined for, with the first of them."""
         try:
             if target.size:
                 self.loss.check(target)
         except ValueError as error:
-            for row, label in zip(rows.tolist(), target, strict=True):
+            for position, label in enumerate(target):
                 try:
                     self.loss.check(label[None])
                 except ValueError as first:
-                    raise ValueError(f"{str(first).removesuffix('.')} ({where} {row}).") from None
+                    text = f"{str(first).removesuffix('.')} ({name}, position {position})."
+                    raise ValueError(text) from None
             raise error
+        return target
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return what ``predict`` returns for raw predictions: numbers, or classes."""
@@ -99,7 +104,6 @@ class Output:
 
     def fitted(self, labels: Labels, offset: Array | None, scores: Array | None = None) -> Self:
         """Return this output with the open parameters of its loss estimated from labels."""
-        self._check(labels.target, labels.rows, "row")
         if self.loss.log_link and not (labels.target > 0).any():
             name = type(self.loss).__name__
             raise ValueError(f"y must not be 0 at every labelled row for the {name} loss.")

@@ -12,10 +12,10 @@ from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from ebboost._common import Array, IntArray, LabelledRows, TableLike, warn_caller
 from ebboost.data import checks
-from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns, split_geometry
+from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
-from ebboost.data.reader import count_rows
+from ebboost.data.reader import count_rows, split_geometry
 from ebboost.data.table import Table
 from ebboost.field import FieldEnergy, Posterior, conditional_mean
 from ebboost.graph import Graph

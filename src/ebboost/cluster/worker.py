@@ -39,7 +39,7 @@ from ebboost.graph import Graph
 from ebboost.learners import Ensemble, XGBoost
 from ebboost.learners.xgboost import XGBoostBinned
 from ebboost.linalg import LARGEST_FACTOR
-from ebboost.losses import Loss, regression_loss
+from ebboost.losses import Loss
 from ebboost.model import Model
 from ebboost.output import Output
 from ebboost.smoothing import Identity, Operator
@@ -351,7 +351,7 @@ def _strengths(task: Task, shard: Shard, known: Known, first: Trained) -> Any:
     held = known.held
     held_of_all = [workers.join(one) for one in (held.target, held.weight, first.without_field)]
     if not known.output.is_classifier:
-        loss = regression_loss(task.estimator.loss).prepared(*held_of_all)
+        loss = Output.of_numbers(task.estimator.loss).loss.prepared(*held_of_all)
     if isinstance(task.estimator.labels, LatentField) or task.estimator.labels == "none":
         return None, loss
     scores = first.without_field

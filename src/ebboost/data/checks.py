@@ -100,7 +100,9 @@ def labelled_nodes(
             f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of "
             "samples). Pass a label for every row, NaN where unknown, or their rows as nodes=."
         )
-    weight = _weights(sample_weight, values.size)
+    weight = np.ones(values.size)
+    if sample_weight is not None:
+        weight = _weights(sample_weight, values.size)
     known = ~_missing(values)
     used = known & (weight > 0)
     if not used.any() and not may_be_none:
@@ -108,7 +110,7 @@ def labelled_nodes(
         if not known.any():
             reason = "y holds no known label, and at least one is needed"
         raise ValueError(f"No node is labelled: {reason}.")
-    labels = _plain(values[used])
+    labels = _plain(values[used]) if classes else values[used]
     _warn_of_missing_code(labels, classes)
     return positions[used], labels, weight[used]
 
@@ -357,10 +359,8 @@ def _check_label_range(values: NDArray[Any], name: str) -> None:
         raise ValueError(f"{problem}, which use single precision. Rescale the labels.")
 
 
-def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
+def _weights(sample_weight: ArrayLike, size: int) -> Array:
     """Return finite non-negative weights, one per label; relative ones if they are extreme."""
-    if sample_weight is None:
-        return np.ones(size)
     check_real(sample_weight, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from ebboost._common import Array, TableLike
+from ebboost.data.reader import dense_if_narrow
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.graph._build import as_points
@@ -131,19 +132,13 @@ def _plane(points: Array) -> Array:
     return np.rad2deg(np.column_stack([longitude, latitude]))
 
 
-def split_geometry(X: TableLike) -> tuple[TableLike, Any]:
-    """Return a table without its geometry, and the geometry; None if it is not a GeoDataFrame."""
-    if not hasattr(X, "crs") or not hasattr(X, "to_crs"):
-        return X, None
-    return X.drop(columns=X.geometry.name), X.geometry
-
-
 def append_columns(X: TableLike, coordinates: Any) -> tuple[TableLike, Any]:
     """Return a table with points as its last two columns, and the names of these.
 
     Both stay as they are if coordinates are columns, or the table is neither a dataframe nor an
     array in memory.
     """
+    X = dense_if_narrow(X)
     names = ["x", "y"]
     points = coordinates
     if hasattr(coordinates, "representative_point"):

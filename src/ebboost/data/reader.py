@@ -58,10 +58,11 @@ class TableReader:
             X = _as_array(X)
             self.names = _default_names(X.shape[1] if getattr(X, "ndim", 0) == 2 else 0)
             listed = self._listed_categories()
-            if listed and self.is_sparse:
-                raise ValueError("categorical_features needs a dense X, got a sparse matrix.")
-            values = np.asarray(X) if listed else X
-            self.categories = {p: _categories(values[:, p], p) for p in sorted(listed)}
+            if listed:
+                if self.is_sparse:
+                    raise ValueError("categorical_features needs a dense X, got a sparse matrix.")
+                values = np.asarray(X)
+                self.categories = {p: _categories(values[:, p], p) for p in sorted(listed)}
             return self._read_array(X)
         self.names = tuple(columns)
         for name in self.names:
@@ -180,6 +181,13 @@ def dense_if_narrow(X: TableLike) -> TableLike:
     return X.toarray() if X.shape[1] <= MAX_DENSE_COLUMNS and is_small else X
 
 
+def split_geometry(X: TableLike) -> tuple[TableLike, Any]:
+    """Return a table without its geometry, and the geometry; None if it is not a GeoDataFrame."""
+    if not hasattr(X, "crs") or not hasattr(X, "to_crs"):
+        return X, None
+    return X.drop(columns=X.geometry.name), X.geometry
+
+
 def check_real(values: Any, name: str) -> None:
     """Raise ValueError for complex numbers, whose imaginary part would be dropped."""
     kind = getattr(values, "dtype", None)
@@ -245,7 +253,7 @@ def _dataframe_columns(X: TableLike) -> dict[str, nw.Series[Any]] | None:
 
 
 def _default_names(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(n_columns))
+    return tuple(map("x{}".format, range(n_columns)))
 
 
 def _as_array(X: TableLike) -> Any:

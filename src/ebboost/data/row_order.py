@@ -121,7 +121,7 @@ class RowOrder:
 
     def _reject_labels(self, nodes: Any, array: Any, name: str) -> None:
         """Raise ValueError for labels of the index of X, where rows are counted."""
-        if not _is_pandas(nodes) or not hasattr(nodes, "get_indexer") or self.index is None:
+        if self.index is None or not hasattr(nodes, "get_indexer"):
             return
         if array.dtype.kind in "iu" and nodes.isin(self.index).all():
             labels = _taken(self.index, array)
@@ -169,11 +169,7 @@ class RowOrder:
 def index_of(values: Any) -> Any:
     """Return the pandas index of values, None if they have none; lists have a method."""
     index = getattr(values, "index", None)
-    return index if _is_pandas(index) else None
-
-
-def _is_pandas(values: object) -> bool:
-    return type(values).__module__.partition(".")[0] == "pandas"
+    return index if hasattr(index, "get_indexer") else None
 
 
 def _numbers(nodes: Any) -> IntArray:

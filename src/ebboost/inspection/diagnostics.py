@@ -12,8 +12,8 @@ from sklearn.metrics import median_absolute_error
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost._common import Array, BoolArray, IntArray, TableLike
-from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import one_hot
+from ebboost.data.reader import split_geometry
 from ebboost.data.table import Table
 from ebboost.formatting import count, date, number, shorten
 from ebboost.intervals import conformal_quantile, distribution_of

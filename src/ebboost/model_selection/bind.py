@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost._common import Array, IntArray, LabelsLike, TableLike
-from ebboost.data.coordinates import join_columns, split_geometry
-from ebboost.data.reader import TableReader
+from ebboost.data.coordinates import join_columns
+from ebboost.data.reader import TableReader, split_geometry
 from ebboost.estimators import BaseEBBS
 from ebboost.graph import Graph
 
