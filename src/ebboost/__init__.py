@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ebboost import _ctrl_c  # noqa: F401 - before what takes long
-from ebboost.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
+from ebboost.callbacks import Callback, EarlyStopping, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
@@ -55,7 +55,7 @@ __all__ += ["EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
 __all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Laplacian"]
 __all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
 __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
-__all__ += ["ProgressBar", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
+__all__ += ["Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
 __all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "load", "paper"]
 __all__ += ["plot", "tune", "write_report"]

@@ -1,14 +1,16 @@
 """Callbacks of the boosting loop: early stopping, Ctrl-C and time limits, progress."""
 
+import math
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from ebboost._common import Array, check_number
+from ebboost.formatting import duration
 
 if TYPE_CHECKING:
     from ebboost.boosting import Point
@@ -162,22 +164,36 @@ class EarlyStopping(Callback):
         return model if self._best is None else self._best
 
 
-class Limit(Callback):
-    """What ends a fit early: the first Ctrl-C, or ``max_seconds``. A second Ctrl-C raises at once.
+class Watch(Callback):
+    """What a fit shows while it runs, and what ends it early.
 
-    Ctrl-C is noticed in the main thread only, and if no other handler of SIGINT is installed.
+    The first Ctrl-C, or ``max_seconds``, ends it. A second Ctrl-C raises at once. Ctrl-C is noticed
+    in the main thread only, and if no other handler of SIGINT is installed. On terminals and in
+    notebooks there is a bar, elsewhere a line: after :attr:`silent_seconds`, or with ``verbose``
+    from the start. −1: nothing is shown.
     """
 
     is_concurrent = True
     #: A second Ctrl-C within so many seconds raises even if another fit has begun: it ends loops
     #: over fits.
     grace_seconds = 2.0
+    silent_seconds = 10.0
     _last = -grace_seconds
 
-    def __init__(self, max_seconds: float | None = None) -> None:
+    def __init__(self, max_seconds: float | None = None, verbose: int = 0) -> None:
         self.start = time.monotonic()
         self.max_seconds = max_seconds
         self.interrupted = False
+        self.verbose = verbose
+        self.stream = sys.stderr
+        kind = type(self.stream).__module__
+        self.is_live = bool(self.stream) and (self.stream.isatty() or kind.startswith("ipykernel"))
+        self.n_models = self.n_done = 0  # of the fit
+        self.best, self.least = "", math.inf  # error of the best member so far
+        self._width = 0  # of the bar
+        self._next = self.start + (0.0 if verbose > 0 and self.is_live else self.silent_seconds)
+        if verbose < 0 or not self.stream or (verbose > 0 and not self.is_live):
+            self._next = math.inf
 
     @property
     def reason(self) -> str:  # type: ignore[override]
@@ -188,7 +204,7 @@ class Limit(Callback):
         has_time = seconds is None or time.monotonic() <= self.start + seconds
         return "" if has_time else f"max_seconds={seconds:g}"
 
-    def __enter__(self) -> "Limit":
+    def __enter__(self) -> "Watch":
         is_main = threading.current_thread() is threading.main_thread()
         self._installed = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._installed:
@@ -198,6 +214,8 @@ class Limit(Callback):
     def __exit__(self, *error: object) -> None:
         if self._installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._width:
+            self.write("", "")
 
     def _handle(self, number: int, frame: object) -> None:
         now = time.monotonic()
@@ -207,52 +225,36 @@ class Limit(Callback):
         type(self)._last = now
 
     def after_round(self, info: RoundInfo) -> bool:  # noqa: D102
+        if (now := time.monotonic()) >= self._next:
+            self.show(now)
         return bool(self.reason)
 
+    def show(self, now: float) -> None:
+        """Draw the bar, or say once that the fit takes long: best when a model is done."""
+        if not (self.n_done or self.is_live or now > self.start + 3 * self.silent_seconds):
+            return
+        parts = [f"{self.n_done} of {self.n_models} models"]
+        parts += [f"best {self.best}"] if self.best else []
+        if self.n_done:
+            left = (now - self.start) * (self.n_models / self.n_done - 1.0)
+            if self.max_seconds is not None:
+                left = min(left, self.start + self.max_seconds - now)
+            parts.append(f"about {duration(max(left, 0.0))} left")
+        text = ", ".join(parts)
+        if self.is_live:
+            filled = round(20 * self.n_done / max(self.n_models, 1))
+            self.write(f"[{'#' * filled}{'-' * (20 - filled)}] {text}", "")
+            self._next = now + 0.2
+        else:
+            options = "max_seconds= ends a fit earlier, verbose=1 shows more, verbose=-1 nothing"
+            self.write(f"ebboost: {text} ({options}).")
+            self._next = math.inf
 
-class ProgressBar(Callback):
-    """One line on the terminal for the model in training; elsewhere one line for each member.
-
-    Parameters
-    ----------
-    every : float, default=0.1
-        Seconds between two updates on a terminal.
-    stream : file, optional
-        Where to write; default: standard error.
-    """
-
-    is_concurrent = True
-
-    def __init__(self, every: float = 0.1, stream: TextIO | None = None) -> None:
-        self.every = every
-        self.stream = stream or sys.stderr
-        self._last = 0.0
-
-    def after_round(self, info: RoundInfo) -> None:  # noqa: D102
-        now = time.monotonic()
-        if self.stream.isatty() and now - self._last >= self.every:
-            self._last = now
-            loss = info.validation_loss if info.validation_loss is not None else info.training_loss
-            text = f"{info.member}, fold {info.fold + 1}  round {info.round + 1}  loss {loss:.5g}"
-            self.write(f"\r\033[K{text}")
-
-    def member_done(self, text: str) -> None:
-        """Write what one member of the portfolio has reached.
-
-        Parameters
-        ----------
-        text : str
-        """
-        self.write(f"\r\033[K{text}\n" if self.stream.isatty() else f"{text}\n")
-
-    def write(self, text: str) -> None:
-        """Write text to the stream.
-
-        Parameters
-        ----------
-        text : str
-        """
-        self.stream.write(text)
+    def write(self, text: str, end: str = "\n") -> None:
+        """Write a line in place of the bar; with no ``end`` it is the bar, until the next one."""
+        start = f"\r{' ' * self._width}\r" if self._width else ""
+        self._width = 0 if end else len(text)
+        self.stream.write(f"{start}{text}{end}")
         self.stream.flush()
 
 

@@ -84,7 +84,8 @@ PARAMETERS = """n_estimators : int, default=3000
     random_state : int, RandomState, Generator or None, default=None
         Seed. The same seed, data, versions, machine and ``n_jobs`` give the same predictions.
     verbose : int, default=0
-        1 prints a line for each member."""
+        0 says how long it will take once a fit has taken 10 seconds, on terminals and in notebooks
+        with a bar; 1 prints a line for each member, too; −1 nothing."""
 LOSSES = """str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, ``"negative_binomial"``,
         ``"gamma"``, ``"tweedie"``, or a :class:`Loss`."""
@@ -146,7 +147,7 @@ class BaseEBBS(BaseEstimator):
         "device": [StrOptions({"cpu", "cuda"})],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
         "random_state": ["random_state", np.random.Generator],
-        "verbose": ["verbose"],
+        "verbose": ["boolean", Interval(Integral, -1, None, closed="left")],
     }
 
     n_estimators: int = 3000

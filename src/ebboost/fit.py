@@ -32,7 +32,7 @@ from ebboost._common import (
     warn_caller,
 )
 from ebboost.boosting import Boosted, Objective, boost, checked_loss
-from ebboost.callbacks import Callback, EarlyStopping, Limit, ProgressBar
+from ebboost.callbacks import Callback, EarlyStopping, Watch
 from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import Distances, Separation, separate
@@ -196,47 +196,47 @@ def fit(
         raise ValueError(
             f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {own!r}."
         )
-    watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
-    with Limit(settings.max_seconds) as limit:
+    with Watch(settings.max_seconds, settings.verbose) as watch:
         data = read(
             settings, X, y, classes, graph, nodes, eval_set, coordinates, groups, time, offset,
             exposure, sample_weight,
         )  # fmt: skip
         members = portfolio(data)
-        data, strengths, runs = first_run(data, members, watchers, limit)
-        n_before = int(runs[0].parts.member != members[0])  # of one model: plain trees
+        n_before = int(members[0].field == "estimated")  # of one model: plain trees
         n_members = len(members) + n_before
-        announce(watchers, data, runs[0], 1, n_members)
+        watch.n_models = n_members * data.folds.n_models
+        data, strengths, runs = first_run(data, members, callbacks, watch)
+        announce(watch, data, runs[0], 1, n_members)
         done = {runs[0].parts.key: runs[0]}
         for number, member in enumerate(members):
             parts = resolve(member, data, strengths)
-            if limit.reason:
+            if watch.reason:
                 break
             if member == runs[0].parts.member or (parts.key in done and not member.process):
                 continue
-            run = done.get(parts.key) or cross_fit(parts, data, watchers, limit)
+            run = done.get(parts.key) or cross_fit(parts, data, callbacks, watch)
             if member.process and len(run.models) == data.folds.n_models:
                 run = with_process(replace(run, parts=parts), data)
-            announce(watchers, data, run, number + n_before + 1, n_members)
+            announce(watch, data, run, number + n_before + 1, n_members)
             if len(run.models) == len(runs[0].models):  # all folds, before any limit
                 runs.append(run)
                 done[parts.key] = run
         data = replace(data, folds=data.folds.first(len(runs[0].models)))
-        return assemble(data, runs, limit)
+        return assemble(data, runs, watch)
 
 
-def announce(
-    watchers: Sequence[Callback], data: Data, run: Run, number: int, n_members: int
-) -> None:
+def announce(watch: Watch, data: Data, run: Run, number: int, n_members: int) -> None:
     """Say what a member has reached."""
     error, loss = "", data.output.loss
     if run.models and (labels := data.folds.first(len(run.models)).unseen).size:
-        mean = labels.mean(0.5 * loss.deviance(run.unseen, labels.target))
-        error = f"{metric_of(loss)} {in_metric(loss, mean):.4g}, "
-    for one in watchers:
-        if isinstance(one, ProgressBar):
-            where = f"{number} of {n_members}: {run.parts.member.name}"
-            one.member_done(f"{where}, {error}{run.seconds:.1f} s")
+        mean = in_metric(loss, labels.mean(0.5 * loss.deviance(run.unseen, labels.target)))
+        error = f"{metric_of(loss)} {mean:.4g}"
+        if mean < watch.least:
+            watch.least, watch.best = mean, error
+    watch.n_done = number * data.folds.n_models  # some members share their models
+    if watch.verbose > 0:
+        where = f"{number} of {n_members}: {run.parts.member.name}"
+        watch.write(f"{where}, {error}{', ' * bool(error)}{run.seconds:.1f} s")
 
 
 def read(
@@ -577,13 +577,13 @@ def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
 
 
 def first_run(
-    data: Data, members: Sequence[Member], watchers: Sequence[Callback], limit: Limit
+    data: Data, members: Sequence[Member], watchers: Sequence[Callback], watch: Watch
 ) -> tuple[Data, LatentField | None, list[Run]]:
     """Train the first member, and estimate the field and the loss's open parameters from it."""
     first = members[0]
     if first.field == "estimated":  # one model: strengths from plain trees
         first = Member("trees")
-    run = cross_fit(resolve(first, data, None), data, watchers, limit)
+    run = cross_fit(resolve(first, data, None), data, watchers, watch)
     if not run.models:
         raise KeyboardInterrupt
     runs = [run]
@@ -602,7 +602,7 @@ def first_run(
     return replace(data, output=output), None if found is None else found.field, runs
 
 
-def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Limit) -> Run:
+def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], watch: Watch) -> Run:
     """Train the models of all folds of a member; fewer if the fit is to end."""
     start = time.perf_counter()
     table = columns_of(parts.features, data)
@@ -621,7 +621,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
     binned = data.share(key, bin_table)
 
-    train = partial(train_fold, parts, data, operator, rows, binned, watchers, limit)
+    train = partial(train_fold, parts, data, operator, rows, binned, watchers, watch)
     blas = (
         threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
     )
@@ -636,8 +636,8 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], limit: Lim
                 trained.append(train(fold))
     models: list[FoldModel] = []
     for model in trained:
-        is_cut = model is not None and model.reason == limit.reason
-        if model is None or (is_cut and (models or limit.interrupted)):  # one for max_seconds
+        is_cut = model is not None and model.reason == watch.reason
+        if model is None or (is_cut and (models or watch.interrupted)):  # one for max_seconds
             break
         models.append(model)
     seconds = time.perf_counter() - start
@@ -671,19 +671,20 @@ def with_process(run: Run, data: Data) -> Run:
     return replace(run, parts=parts, models=tuple(models), seconds=seconds)
 
 
-def train_again(run: Run, data: Data, folds: Folds, limit: Limit) -> Run:
+def train_again(run: Run, data: Data, folds: Folds, watch: Watch) -> Run:
     """Train a member on other folds for as many rounds."""
     settings = copy(data.settings)
     rounds = [model.n_rounds for model in run.models]
     settings.n_estimators = max(round(float(np.mean(rounds))), 1)
     settings.early_stopping = False
     data = replace(data, folds=folds, settings=settings, shared={})
-    again = cross_fit(run.parts, data, (), limit)
+    watch.n_models += folds.n_models
+    again = cross_fit(run.parts, data, (), watch)
     return again if len(again.models) == folds.n_models else run
 
 
 def forecasts(
-    data: Data, runs: Sequence[Run], weights: Array, intercept: Array, limit: Limit
+    data: Data, runs: Sequence[Run], weights: Array, intercept: Array, watch: Watch
 ) -> Forecast | None:
     """Predict labels as far ahead as the rows that are later than all labels, from those before."""
     labels, times = data.labels, data.times
@@ -698,7 +699,7 @@ def forecasts(
         return None
     parts = (np.flatnonzero(is_known), np.flatnonzero(~is_known))
     folds = Folds(labels, parts[:1], parts[1:], in_time=True)
-    again = [train_again(run, data, folds, limit) for run in runs]
+    again = [train_again(run, data, folds, watch) for run in runs]
     if any(run is old for run, old in zip(again, runs, strict=True)):
         return None
     held = labels.subset(parts[1])
@@ -725,11 +726,11 @@ def train_fold(
     rows: IntArray,
     binned: Binned,
     watchers: Sequence[Callback],
-    limit: Limit,
+    watch: Watch,
     fold: int,
 ) -> FoldModel | None:
     """Train the model of one fold; None after the limit of the fit, but one round of the first."""
-    if limit.interrupted or (fold > 0 and limit.reason):
+    if watch.interrupted or (fold > 0 and watch.reason):
         return None
     folds, settings = data.folds, data.settings
     known = folds.labels.subset(folds.training[fold])
@@ -779,10 +780,11 @@ def train_fold(
         grower,
         n_rounds=n_rounds,
         learning_rate=parts.rate,
-        callbacks=[*stopping, limit],
+        callbacks=[*stopping, watch],
         member=parts.member.name,
         fold=fold,
     )
+    watch.n_done += 1
     best = boosted.best
     empty = np.zeros((0, own.target.shape[1]))
     held_raw = without_field = empty
@@ -897,7 +899,7 @@ def nested(
     return result
 
 
-def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
+def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
     """Weigh the members, and return the model of those that have a weight."""
     folds, loss = data.folds, data.output.loss
     labels = folds.unseen
@@ -929,9 +931,9 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         every = np.arange(data.labels.size)
         count = min(defaults.MODELS_IN_TIME, folds.n_models)
         all_labels = Folds(data.labels, (every,) * count, (every[:0],) * count)
-        final = [train_again(run, data, all_labels, limit) for run in final]
+        final = [train_again(run, data, all_labels, watch) for run in final]
     if folds.in_time:
-        forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, limit)
+        forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, watch)
     pairs = zip(final, weights[kept], strict=True)
     components = tuple(component(data, run, float(weight)) for run, weight in pairs)
     table = [
@@ -953,7 +955,7 @@ def assemble(data: Data, runs: Sequence[Run], limit: Limit) -> Model:
         selection=tuple(table),
         gain=gain,
         history=first.losses,
-        stop_reason=limit.reason or max(set(reasons), key=reasons.count),
+        stop_reason=watch.reason or max(set(reasons), key=reasons.count),
     )
     model = model.with_predictions()
     process = next((one.parts.process for one in runs if one.parts.features.hidden), None)

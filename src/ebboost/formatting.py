@@ -50,6 +50,11 @@ def file_size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
 
 
+def duration(seconds: float) -> str:
+    """Return seconds, or minutes from two on, without decimals."""
+    return f"{seconds:.0f} s" if seconds < 119.5 else f"{seconds / 60:.0f} minutes"
+
+
 def count(n: int, noun: str) -> str:
     """Return a number of things, in the plural where it is not 1."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -14,7 +14,7 @@ import typer
 
 import ebboost
 from ebboost._common import IntArray
-from ebboost.callbacks import INTERRUPTED, ProgressBar
+from ebboost.callbacks import INTERRUPTED
 from ebboost.cli import columns, outputs
 from ebboost.cli import problem as problems
 from ebboost.cli.files import Table, check_exists, read_table, suggestion
@@ -59,7 +59,7 @@ def check(
         problem = problems.read_problem(nodes, edges, target, options)
         outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
-        arguments = problem.arguments | {"estimator": estimator, "callbacks": [ProgressBar()]}
+        arguments = problem.arguments | {"estimator": estimator}
         result = check_graph(problem.X, problem.y, estimate=estimate, **arguments)
     outputs.print_facts(result.facts())
     print_findings(result, result.verdict)
@@ -89,7 +89,7 @@ def fit(
         problem = problems.read_problem(nodes, edges, target, options)
         outputs.print_facts(problem.facts.items())
         estimator = options.estimator(problem.task)
-        estimator.fit(problem.X, problem.y, callbacks=[ProgressBar()], **problem.arguments)
+        estimator.fit(problem.X, problem.y, **problem.arguments)
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is trained is written
         model = replace(estimator.model_, source=problem.source)
         estimator.from_model(model).save(output)

@@ -12,7 +12,6 @@ import typer
 from scipy import sparse
 from sklearn.metrics import r2_score, root_mean_squared_error
 
-from ebboost.callbacks import ProgressBar
 from ebboost.cli.outputs import check_output, messages, print_text, write_table
 from ebboost.cli.problem import option
 from ebboost.data.features import NeighborFeatures
@@ -71,8 +70,8 @@ def _compare(output: Path | None) -> None:
     near = LGBMRegressor(random_state=0, verbose=-1).fit(wide.iloc[train], y[train])
     show("LightGBM + columns of neighbours", 1, start, near.predict(wide.iloc[test]))
     start = time.perf_counter()
-    model = EBBSRegressor(random_state=0)
-    model.fit(X, y[train], nodes=train, graph=graph, callbacks=[ProgressBar()])
+    model = EBBSRegressor(random_state=0, verbose=1)
+    model.fit(X, y[train], nodes=train, graph=graph)
     show("ebboost", len(model.rounds_), start, model.predict(nodes=test))
     print("\nThe model of ebboost, with errors at held-out sales up to 1996:")
     print_text(model.summary())

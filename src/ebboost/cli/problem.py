@@ -118,7 +118,7 @@ class Options:
         kind = EBBSClassifier if task == "classification" else EBBSRegressor
         n_folds = self.folds or (1 if self.preset == "fast" else "auto")
         settings: dict[str, Any] = {"loss": self.loss_name, "max_seconds": self.max_seconds}
-        return kind(self.rounds, n_folds=n_folds, random_state=self.seed, **settings)
+        return kind(self.rounds, n_folds=n_folds, random_state=self.seed, verbose=1, **settings)
 
     @property
     def roles(self) -> dict[str, str]:

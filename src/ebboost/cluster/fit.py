@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ebboost._common import seed_of
-from ebboost.callbacks import Limit
+from ebboost.callbacks import Watch
 from ebboost.cluster.engines import as_engine
 from ebboost.cluster.tables import Prepared, check_column
 from ebboost.cluster.worker import Report, Task, fit_shard, predict_shard
@@ -258,7 +258,7 @@ def assembled(task: Task, reports: Sequence[Report]) -> Model:
         runs.append(Run(one.parts, one.columns, np.arange(table.n_rows), (fold,), one.seconds))
         key = repr(one.parts.features)
         data.shared.update({("columns", key): one.columns, ("features", key): one.features})
-    return assemble(data, runs, Limit())
+    return assemble(data, runs, Watch())
 
 
 def without_rows(model: Model) -> Model:

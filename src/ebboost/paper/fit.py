@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ebboost._common import LabelsLike, TableLike
-from ebboost.callbacks import Callback, Limit, ProgressBar
+from ebboost.callbacks import Callback, Watch
 from ebboost.data.table import Table
 from ebboost.defaults import Member
 from ebboost.field import LatentField
@@ -51,9 +51,8 @@ def fit(
     **arguments: Any,
 ) -> Model:
     """Return the fitted model of an estimator; the arguments are those of the core's fit."""
-    watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
     start = time.perf_counter()
-    with Limit(settings.max_seconds) as limit:
+    with Watch(settings.max_seconds, settings.verbose) as watch:
         data = read(settings, X, y, classes, **arguments)
         # One model, which is not trained again on the latest labels.
         data = replace(data, folds=replace(data.folds, in_time=False))
@@ -70,7 +69,7 @@ def fit(
         with threads(n_jobs):
             options = {"n_outputs": n_outputs, "n_jobs": n_jobs, "device": settings.device}
             binned = parts.learner.bin(table, rows, **options)
-            one = train_fold(trained, data, operator, rows, binned, watchers, limit, 0)
+            one = train_fold(trained, data, operator, rows, binned, callbacks, watch, 0)
         if one is None:  # Ctrl-C before the first round
             raise KeyboardInterrupt
         if masked is not None and data.places is not None and parts.smoothing is not None:
@@ -80,7 +79,7 @@ def fit(
             shown = ShownLabels.of(masked, parts.smoothing, *where)
             parts = replace(parts, smoothing=shown)
         run = Run(parts, table, rows, (one,), time.perf_counter() - start)
-        model = assemble(data, [run], limit)
+        model = assemble(data, [run], watch)
     return replace(model, history={**model.history, "cosine": cosines})
 
 
