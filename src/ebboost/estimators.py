@@ -171,7 +171,7 @@ class BaseEBBS(BaseEstimator):
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         """Check the names of parameters before ``__init__`` is called."""
-        unknown = [name for name in parameters if name not in signature(cls).parameters]
+        unknown = sorted(parameters.keys() - signature(cls).parameters.keys())
         if unknown:
             near = get_close_matches(unknown[0], signature(cls).parameters, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"See help({cls.__name__})."
@@ -287,7 +287,7 @@ class BaseEBBS(BaseEstimator):
         self._validate_params()
         if isinstance(sample_weight, Graph):
             raise TypeError("Name the graph: fit(X, y, graph=graph).")
-        self._model = self._fit(  # type: ignore[misc]
+        model = self._fit(
             self,
             X,
             y,
@@ -303,7 +303,7 @@ class BaseEBBS(BaseEstimator):
             sample_weight=sample_weight,
             callbacks=as_callbacks(callbacks),
         )
-        model = self.model_
+        self._model = model  # type: ignore[misc]
         graph = model.graph if groups is None else None
         where = (model.labels, model.table, graph, model.output.is_classifier)
         warn_of_leakage(*where, lambda: self.feature_importances_)

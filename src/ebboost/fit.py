@@ -92,12 +92,6 @@ class Data:
         """The known labels."""
         return self.folds.labels
 
-    def share(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """Return what was computed for a key, computed once."""
-        if key not in self.shared:
-            self.shared[key] = compute()
-        return self.shared[key]
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -111,6 +105,7 @@ class Parts:
     loss: Loss
     rate: float
     patience: int
+    has_own_link: bool  # whether it is trained with another likelihood than that of the fit
     process: GaussianProcess | None = None
     objective: Callable[..., Objective] = Objective
     boost: Callable[..., Boosted] = boost
@@ -150,10 +145,16 @@ class Run:
     """A member and its models of all folds; ``rows`` are those that scores belong to."""
 
     parts: Parts
+    features: FeatureMap  # with what they have learned
     table: Table  # the columns of its trees
     rows: IntArray
     models: tuple[FoldModel, ...]
     seconds: float
+
+    @property
+    def rounds(self) -> list[int]:
+        """Rounds of each model."""
+        return [model.n_rounds for model in self.models]
 
     @property
     def unseen(self) -> Array:
@@ -205,30 +206,33 @@ def fit(
         n_before = int(members[0].field == "estimated")  # of one model: plain trees
         n_members = len(members) + n_before
         watch.n_models = n_members * data.folds.n_models
-        data, strengths, runs = first_run(data, members, callbacks, watch)
-        announce(watch, data, runs[0], 1, n_members)
-        done = {runs[0].parts.key: runs[0]}
-        for number, member in enumerate(members):
-            parts = resolve(member, data, strengths)
+        data, strengths, first = first_run(data, members, callbacks, watch)
+        announce(watch, data, first, 1, n_members)
+        runs = [first]
+        for number, member in enumerate(members, n_before + 1):
             if watch.reason:
                 break
-            if member == runs[0].parts.member or (parts.key in done and not member.process):
+            if member == first.parts.member:
                 continue
-            run = done.get(parts.key) or cross_fit(parts, data, callbacks, watch)
-            if member.process and len(run.models) == data.folds.n_models:
+            parts = resolve(member, data, strengths)
+            same = [run for run in runs if run.parts.key == parts.key]
+            if same and not member.process:
+                continue
+            run = same[-1] if same else cross_fit(parts, data, callbacks, watch)
+            is_complete = len(run.models) == data.folds.n_models  # before any limit
+            if member.process and is_complete:
                 run = with_process(replace(run, parts=parts), data)
-            announce(watch, data, run, number + n_before + 1, n_members)
-            if len(run.models) == len(runs[0].models):  # all folds, before any limit
+            announce(watch, data, run, number, n_members)
+            if is_complete:
                 runs.append(run)
-                done[parts.key] = run
-        data = replace(data, folds=data.folds.first(len(runs[0].models)))
         return assemble(data, runs, watch)
 
 
 def announce(watch: Watch, data: Data, run: Run, number: int, n_members: int) -> None:
     """Say what a member has reached."""
     error, loss = "", data.output.loss
-    if run.models and (labels := data.folds.first(len(run.models)).unseen).size:
+    labels = data.folds.unseen
+    if labels.size and len(run.models) == data.folds.n_models:
         mean = in_metric(loss, labels.mean(0.5 * loss.deviance(run.unseen, labels.target)))
         error = f"{metric_of(loss)} {mean:.4g}"
         if mean < watch.least:
@@ -457,50 +461,16 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     loss = output.loss
     if is_network and wants_poisson(data):
         loss = Poisson()
-
-    def chosen(name: str, default: Any) -> Any:
-        value = getattr(settings, name)
-        return default if isinstance(value, str) and value == "auto" else value
-
-    steps = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
-    smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
-    start = None if data.places is None else default_field(data, loss)
-    field: Any = {"": None, "default": start, "estimated": strengths}[member.field]
-    if field is strengths and strengths is not None:
-        field = in_units_of(strengths, data, loss)
-    field = chosen("labels", field)
-    if isinstance(field, str):
-        field = None if field == "none" else (strengths or start)
     is_wide = data.table.is_sparse and isinstance(settings.learner, str)
-    own = "vectors" if is_wide else "all"
-    spectral = member.spectral
-    if is_wide and not is_network and member.neighbors and field is not None:
-        own, spectral = "none", True
-    features = FeatureMap(
-        neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
-        smoothing=chosen("feature_smoothing", None),
-        spectral=chosen(
-            "spectral_features", SpectralFeatures(defaults.SPECTRAL_COLUMNS) if spectral else None
-        ),
-        own=own,
-        rotation=None if data.coordinates is None else data.coordinates.rotation,
-        n_directions=defaults.DIRECTIONS,
-    )
-    if member.hides_coordinates and data.coordinates is not None:
-        features = replace(features, rotation=None, hidden=data.coordinates.columns)
-    if own == "none" and not features.uses_graph:  # the user wants no columns of the graph
-        features = replace(features, own="vectors")
-    if data.places is None:
-        smoothing = field = None
-        features = replace(features, neighbors=None, smoothing=None, spectral=None)
-    elif not data.places.are_rows:
-        smoothing = None
-        features = replace(features, smoothing=None)
+    features = FeatureMap(own="vectors" if is_wide else "all", n_directions=defaults.DIRECTIONS)
+    smoothing = field = None
+    if data.places is not None:
+        smoothing, field, features = parts_of_graph(member, data, strengths, loss, features)
     learner: Learner
     if is_network:
         learner = defaults.network(n_labels, classes)
     elif settings.learner in ("lightgbm", "xgboost"):
-        width = columns_of(features, data).values.shape[1]
+        width = columns_of(features, data)[1].values.shape[1]
         learner = defaults.trees(settings.learner, n_labels, classes, width)
     else:
         learner = as_learner(settings.learner)
@@ -511,7 +481,52 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     patience = defaults.patience(rate, is_network)
     if not isinstance(settings.early_stopping, bool):
         patience = settings.early_stopping
-    return Parts(member, learner, features, smoothing, field, loss, rate, patience)
+    numbers = (rate, patience, loss is not output.loss)
+    return Parts(member, learner, features, smoothing, field, loss, *numbers)
+
+
+def parts_of_graph(
+    member: Member, data: Data, strengths: LatentField | None, loss: Loss, features: FeatureMap
+) -> tuple[Smoother | None, LatentField | None, FeatureMap]:
+    """Return a member's propagation and field, and its columns with those of the graph."""
+    settings, places = data.settings, data.places
+    assert places is not None
+
+    def chosen(name: str, default: Any) -> Any:
+        value = getattr(settings, name)
+        return default if isinstance(value, str) and value == "auto" else value
+
+    start = default_field(data, loss)
+    field: Any = {"": None, "default": start, "estimated": strengths}[member.field]
+    if field is strengths and strengths is not None:
+        field = in_units_of(strengths, data, loss)
+    field = chosen("labels", field)
+    if isinstance(field, str):
+        field = None if field == "none" else (strengths or start)
+    steps = defaults.CLASS_PROPAGATION if data.output.is_classifier else defaults.PROPAGATION
+    smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
+    smoothed = chosen("feature_smoothing", None)
+    if not places.are_rows:
+        smoothing = smoothed = None
+    # Of a wide sparse table with a field: columns of the graph alone.
+    of_graph = features.own == "vectors" and member.learner == "trees"
+    of_graph &= member.neighbors and field is not None
+    spectral = member.spectral or of_graph
+    features = replace(
+        features,
+        neighbors=chosen("neighbor_features", NeighborFeatures() if member.neighbors else None),
+        smoothing=smoothed,
+        spectral=chosen(
+            "spectral_features", SpectralFeatures(defaults.SPECTRAL_COLUMNS) if spectral else None
+        ),
+    )
+    if of_graph and features.uses_graph:
+        features = replace(features, own="none")
+    if member.hides_coordinates and data.coordinates is not None:
+        features = replace(features, hidden=data.coordinates.columns)
+    elif data.coordinates is not None:
+        features = replace(features, rotation=data.coordinates.rotation)
+    return smoothing, field, features
 
 
 def wants_poisson(data: Data) -> bool:
@@ -553,32 +568,26 @@ def in_units_of(field: LatentField, data: Data, loss: Loss) -> LatentField:
     return field.scaled(typical_curvature(data, loss) / typical_curvature(data, data.output.loss))
 
 
-def columns_of(features: FeatureMap, data: Data) -> Table:
-    """Return the columns of a member's trees, those of the same features once."""
-    return data.share(("columns", repr(features)), lambda: _computed(features, data)[1])
+def columns_of(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
+    """Return features with what they learn from the data, and the columns of a member's trees.
 
-
-def learned_features(features: FeatureMap, data: Data) -> FeatureMap:
-    """Return features with what they have learned from the table and the graph."""
-    columns_of(features, data)
-    return data.share(("features", repr(features)), lambda: None)
-
-
-def _computed(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
-    given = features
-    if features.spectral is not None and data.places is not None:
-        graph, spectral = data.places.graph, features.spectral
-        key = ("vectors", repr(spectral))
-        vectors = data.share(key, lambda: spectral.vectors(graph, data.seed))
-        given = replace(features, vectors=vectors)
-    learned = given.learn(data.table, data.places, data.seed)
-    data.shared["features", repr(features)] = learned
-    return learned, learned.transform(data.table, data.places)
+    The same features are computed once.
+    """
+    key, spectral, given = ("columns", repr(features)), features.spectral, features
+    if key not in data.shared:
+        if spectral is not None and data.places is not None:
+            vectors = ("vectors", repr(spectral))
+            if vectors not in data.shared:
+                data.shared[vectors] = spectral.vectors(data.places.graph, data.seed)
+            given = replace(features, vectors=data.shared[vectors])
+        learned = given.learn(data.table, data.places, data.seed)
+        data.shared[key] = (learned, learned.transform(data.table, data.places))
+    return data.shared[key]
 
 
 def first_run(
     data: Data, members: Sequence[Member], watchers: Sequence[Callback], watch: Watch
-) -> tuple[Data, LatentField | None, list[Run]]:
+) -> tuple[Data, LatentField | None, Run]:
     """Train the first member, and estimate the field and the loss's open parameters from it."""
     first = members[0]
     if first.field == "estimated":  # one model: strengths from plain trees
@@ -586,11 +595,12 @@ def first_run(
     run = cross_fit(resolve(first, data, None), data, watchers, watch)
     if not run.models:
         raise KeyboardInterrupt
-    runs = [run]
-    folds = data.folds.first(len(run.models))
-    labels = folds.unseen
+    if len(run.models) < data.folds.n_models:  # the fit is to end
+        data = replace(data, folds=data.folds.first(len(run.models)))
+    labels = data.folds.unseen
     if labels.size < defaults.FEWEST_LABELS:
-        return data, default_field(data, data.output.loss), runs
+        strengths = None if data.places is None else default_field(data, data.output.loss)
+        return data, strengths, run
     loss = data.output.loss
     if not data.output.is_classifier:
         loss = Output.of_numbers(data.settings.loss).loss  # with parameters that the user left open
@@ -599,36 +609,32 @@ def first_run(
         found = estimate_strengths(data.places, labels, run.without_field, loss, data.seed)
     fitted = loss.prepared(labels.target, labels.weight, run.without_field)
     output = replace(data.output, loss=fitted if found is None else found.loss)
-    return replace(data, output=output), None if found is None else found.field, runs
+    return replace(data, output=output), None if found is None else found.field, run
 
 
 def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], watch: Watch) -> Run:
     """Train the models of all folds of a member; fewer if the fit is to end."""
     start = time.perf_counter()
-    table = columns_of(parts.features, data)
+    features, table = columns_of(parts.features, data)
     rows, operator = needed_rows(parts, data)
     n_outputs = data.labels.target.shape[1]
     is_small = table.values.size < ENTRIES_OF_ONE_THREAD and parts.learner.is_concurrent
     most = max_threads(data.settings.n_jobs)
     n_folds = data.folds.n_models
-    n_concurrent = most if is_small and all(one.is_concurrent for one in watchers) else 1
+    n_concurrent = min(most, n_folds) if is_small else 1
     n_jobs = 1 if is_small else min(most, 1 + table.values.size // ENTRIES_OF_THREAD)
-
-    def bin_table() -> Binned:
-        where = {"n_jobs": n_jobs, "device": data.settings.device}
-        return parts.learner.bin(table, rows, n_outputs=n_outputs, **where)
-
     key = ("bins", repr(parts.learner), repr(parts.features), rows.size)
-    binned = data.share(key, bin_table)
-
-    train = partial(train_fold, parts, data, operator, rows, binned, watchers, watch)
+    if key not in data.shared:
+        options = {"n_outputs": n_outputs, "n_jobs": n_jobs, "device": data.settings.device}
+        data.shared[key] = parts.learner.bin(table, rows, **options)
+    train = partial(train_fold, parts, data, operator, rows, data.shared[key], watchers, watch)
     blas = (
         threadpool_limits(1, "blas") if isinstance(parts.learner, RandomNetwork) else nullcontext()
     )
     trained: list[FoldModel | None] = []
     with threads(n_jobs), blas:
-        if n_concurrent > 1 and n_folds > 1:
-            with ThreadPoolExecutor(min(n_concurrent, n_folds), "ebboost-model") as pool:
+        if n_concurrent > 1 and all(one.is_concurrent for one in watchers):
+            with ThreadPoolExecutor(n_concurrent, "ebboost-model") as pool:
                 jobs = [pool.submit(copy_context().run, train, fold) for fold in range(n_folds)]
                 trained += [job.result() for job in jobs]
         else:
@@ -642,7 +648,7 @@ def cross_fit(parts: Parts, data: Data, watchers: Sequence[Callback], watch: Wat
         models.append(model)
     seconds = time.perf_counter() - start
     logger.info("%s: %d models in %.2f s", parts.member.name, len(models), seconds)
-    return Run(parts, table, rows, tuple(models), seconds)
+    return Run(parts, features, table, rows, tuple(models), seconds)
 
 
 def with_process(run: Run, data: Data) -> Run:
@@ -674,8 +680,7 @@ def with_process(run: Run, data: Data) -> Run:
 def train_again(run: Run, data: Data, folds: Folds, watch: Watch) -> Run:
     """Train a member on other folds for as many rounds."""
     settings = copy(data.settings)
-    rounds = [model.n_rounds for model in run.models]
-    settings.n_estimators = max(round(float(np.mean(rounds))), 1)
+    settings.n_estimators = max(round(float(np.mean(run.rounds))), 1)
     settings.early_stopping = False
     data = replace(data, folds=folds, settings=settings, shared={})
     watch.n_models += folds.n_models
@@ -734,25 +739,17 @@ def train_fold(
         return None
     folds, settings = data.folds, data.settings
     known = folds.labels.subset(folds.training[fold])
-    validation = folds.validation(fold)
     shared: dict[str, Any] = {}
+    mode_key = ("mode", repr(parts.field), fold, repr(parts.loss))
     if parts.field is not None and data.places is not None:
-        key = ("posterior", repr(parts.field), fold)
         nodes = data.places.node_of_row[known.rows]
-        graph, prior_field = data.places.graph, parts.field
-        prior = data.share(("prior", repr(parts.field)), lambda: prior_field.prior(graph))
-        shared["posterior"] = data.share(key, lambda: Posterior(prior, nodes))
+        shared["posterior"] = posterior_of(parts.field, data, data.places.graph, nodes, fold)
         shared["node_of_row"] = data.places.node_of_row[rows]
-        mode_key = ("mode", *key, repr(parts.loss))
         shared["start_mode"] = data.shared.get(mode_key)
-
-    def within(labels: Labels | None) -> Labels | None:
-        if labels is None or rows.size == data.table.n_rows:
-            return labels
-        return replace(labels, rows=np.searchsorted(rows, labels.rows))
-
-    own, held = within(known), within(validation)
-    assert own is not None
+    own = replace(known, rows=np.searchsorted(rows, known.rows))
+    held = folds.validation(fold)
+    if held is not None:
+        held = replace(held, rows=np.searchsorted(rows, held.rows))
     if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
         own = replace(
             own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0]))
@@ -790,7 +787,9 @@ def train_fold(
     held_raw = without_field = empty
     n_held = folds.held_out[fold].size
     if held is not None:
-        held_raw = to_raw(parts, data, objective.predict(best, held.rows))
+        held_raw = objective.predict(best, held.rows)
+        if parts.has_own_link:
+            held_raw = parts.loss.inverse_link(held_raw)
         without_field = objective.fixed[held.rows] + best.smoothed[held.rows]
     return FoldModel(
         ensemble=grower.compile(best.weights),
@@ -805,14 +804,16 @@ def train_fold(
     )
 
 
-def to_raw(parts: Parts, data: Data, scores: Array) -> Array:
-    """Return scores of a member as raw predictions of the fit's loss."""
-    return parts.loss.inverse_link(scores) if has_own_link(parts, data) else scores
-
-
-def has_own_link(parts: Parts, data: Data) -> bool:
-    """Whether a member is trained with another likelihood than that of the fit."""
-    return type(parts.loss) is not type(data.output.loss)
+def posterior_of(
+    field: LatentField, data: Data, graph: Graph, nodes: IntArray, fold: int
+) -> Posterior:
+    """Return the field given the labels of a fold; members with the same field share it."""
+    prior, posterior = ("prior", repr(field)), ("posterior", repr(field), fold)
+    if prior not in data.shared:
+        data.shared[prior] = field.prior(graph)
+    if posterior not in data.shared:
+        data.shared[posterior] = Posterior(data.shared[prior], nodes)
+    return data.shared[posterior]
 
 
 def combine(
@@ -901,32 +902,19 @@ def nested(
 
 def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
     """Weigh the members, and return the model of those that have a weight."""
-    folds, loss = data.folds, data.output.loss
-    labels = folds.unseen
-    n_outputs = data.labels.target.shape[1]
-    offset = None if data.offset is None else data.offset[labels.rows]
-    weights, intercept = np.ones(len(runs)) / len(runs), np.zeros(n_outputs)
-    raw = np.array([run.unseen for run in runs])
-    together = raw.mean(axis=0)
-    weighed = [k for k, run in enumerate(runs) if run.parts.process is not None]
-    if weighed:  # far from labels, others extrapolate
-        weights = np.zeros(len(runs))
-        weights[weighed], intercept = combine(raw[weighed], labels, loss, offset, convex=True)
-        together = nested(raw[weighed], folds, loss, offset, convex=True)
-    elif labels.size and len(runs) > 1:
-        weights, intercept = combine(raw, labels, loss, offset)
-        together = nested(raw, folds, loss, offset)
-    if not weights.any():
-        weights[0] = 1e-12  # predictions are the intercept
-    gain = without = None
-    plain = [k for k, run in enumerate(runs) if not run.parts.uses_graph]
-    if data.places is not None and plain and len(plain) < len(runs) and labels.size:
-        without = nested(raw[plain], folds, loss, offset)
+    folds, loss, labels = data.folds, data.output.loss, data.folds.unseen
+    weights, intercept = np.ones(len(runs)) / len(runs), np.zeros(data.labels.target.shape[1])
+    together, without, gain = np.zeros_like(labels.target), None, None
+    if labels.size:
+        weights, intercept, together, without = weigh(data, runs)
+    if without is not None:
         gain = Gain.of(loss, labels, without, together)
-    kept = [k for k in range(len(runs)) if weights[k] > 0.0]
+    kept = np.flatnonzero(weights).tolist()
     final = [runs[k] for k in kept]
-    forecast = None
+    forecast = process = None
     is_matched = data.separation is not None and data.separation.is_matched
+    if is_matched:
+        process = next((run.parts.process for run in runs if run.parts.features.hidden), None)
     if folds.in_time or is_matched:  # models of blocks lack the latest labels, or whole regions
         every = np.arange(data.labels.size)
         count = min(defaults.MODELS_IN_TIME, folds.n_models)
@@ -934,48 +922,75 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
         final = [train_again(run, data, all_labels, watch) for run in final]
     if folds.in_time:
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, watch)
-    pairs = zip(final, weights[kept], strict=True)
-    components = tuple(component(data, run, float(weight)) for run, weight in pairs)
-    table = [
-        selection_row(run, own, float(weight), labels, loss)
-        for run, own, weight in zip(runs, raw, weights, strict=True)
-    ]
-    first = runs[kept[0]].models[0]
     reasons = [model.reason for run in runs for model in run.models]
-    names = ["reader", "table", "feature_names", "output", "places", "coordinates", "offset"]
-    names += ["row_labels", "geometry", "separation"]
     model = Model(
-        **{name: getattr(data, name) for name in names},
         estimator=type(data.settings).__name__,
         parameters=data.settings.get_params(deep=False),
+        output=data.output,
+        reader=data.reader,
+        feature_names=data.feature_names,
         labels=data.labels,
-        components=components,
+        components=tuple(map(partial(component, data), final, weights[kept].tolist())),
         intercept=intercept,
         unseen=Unseen(labels.rows, labels.target, labels.weight, together, without),
-        selection=tuple(table),
+        selection=tuple(map(partial(selection_row, data), runs, weights.tolist())),
         gain=gain,
-        history=first.losses,
-        stop_reason=watch.reason or max(set(reasons), key=reasons.count),
+        history=runs[kept[0]].models[0].losses,
+        stop_reason=watch.reason or max(reasons, key=reasons.count),
+        places=data.places,
+        coordinates=data.coordinates,
+        separation=data.separation,
+        offset=data.offset,
+        table=data.table,
+        row_labels=data.row_labels,
+        geometry=data.geometry,
     )
     model = model.with_predictions()
-    process = next((one.parts.process for one in runs if one.parts.features.hidden), None)
+    if not labels.size:
+        return model
     return replace(model, spread=estimate_spread(model, folds, forecast, process))
 
 
-def selection_row(
-    run: Run, raw: Array, weight: float, labels: Labels, loss: Loss
-) -> dict[str, Any]:
+def weigh(data: Data, runs: Sequence[Run]) -> tuple[Array, Array, Array, Array | None]:
+    """Return the weights of members and their intercept, and weighted sums at unseen labels.
+
+    The sums are those of all members, and of the members that do not use the graph, where some do;
+    each with weights that labels of other folds chose.
+    """
+    folds, loss, labels = data.folds, data.output.loss, data.folds.unseen
+    offset = None if data.offset is None else data.offset[labels.rows]
+    raw = np.array([run.unseen for run in runs])
+    weights, intercept = np.ones(len(runs)), np.zeros(raw.shape[2])
+    together, without = raw[0], None
+    weighed = [k for k, run in enumerate(runs) if run.parts.process is not None]
+    if weighed:  # far from labels, others extrapolate
+        weights = np.zeros(len(runs))
+        weights[weighed], intercept = combine(raw[weighed], labels, loss, offset, convex=True)
+        together = nested(raw[weighed], folds, loss, offset, convex=True)
+    elif len(runs) > 1:
+        weights, intercept = combine(raw, labels, loss, offset)
+        together = nested(raw, folds, loss, offset)
+    if not weights.any():
+        weights[0] = 1e-12  # predictions are the intercept
+    plain = [k for k, run in enumerate(runs) if not run.parts.uses_graph]
+    if data.places is not None and 0 < len(plain) < len(runs):
+        without = nested(raw[plain], folds, loss, offset)
+    return weights, intercept, together, without
+
+
+def selection_row(data: Data, run: Run, weight: float) -> dict[str, Any]:
     """Return what ``selection_`` says of a member: the loss is half the deviance."""
+    loss, labels = data.output.loss, data.folds.unseen
     mean = error = np.nan
     if labels.size:
-        losses = 0.5 * loss.deviance(raw, labels.target)
+        losses = 0.5 * loss.deviance(run.unseen, labels.target)
         mean, error = labels.mean(losses), float(losses.std() / np.sqrt(losses.size))
     return {
         "member": run.parts.member.name,
         "loss": mean,
         "standard_error": error,
         "weight": weight,
-        "rounds": float(np.mean([model.n_rounds for model in run.models])),
+        "rounds": float(np.mean(run.rounds)),
         "seconds": run.seconds,
     }
 
@@ -993,7 +1008,7 @@ def component(data: Data, run: Run, weight: float) -> Component:
     return Component(
         member=parts.member,
         weight=weight,
-        features=learned_features(parts.features, data),
+        features=run.features,
         origin=run.table.origin,
         columns=run.table.names,
         ensemble=ensemble,
@@ -1001,7 +1016,7 @@ def component(data: Data, run: Run, weight: float) -> Component:
         scores=scores,
         smoothing=parts.smoothing,
         field=parts.field,
-        loss=parts.loss if has_own_link(parts, data) else None,
+        loss=parts.loss if parts.has_own_link else None,
         process=parts.process,
-        rounds=tuple(model.n_rounds for model in models),
+        rounds=tuple(run.rounds),
     )

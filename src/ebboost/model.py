@@ -246,12 +246,11 @@ class Model:
         """Return raw predictions of the fitted rows, given labels of some of them."""
         raw = []
         for number, one in enumerate(self.components):
-            z = self.fields[number]
-            if labels is not self.labels:
-                z = self.field_given(number, labels)
             scores = self.smoothed[number]
-            if z is not None and self.places is not None:
-                scores = scores + z[self.places.node_of_row]
+            if self.places is not None:
+                is_known = labels is self.labels
+                z = self.fields[number] if is_known else self.field_given(number, labels)
+                scores = scores if z is None else scores + z[self.places.node_of_row]
             raw.append(one.to_raw(scores))
         return self.weighted(raw, self.offset)
 

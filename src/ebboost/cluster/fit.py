@@ -255,9 +255,8 @@ def assembled(task: Task, reports: Sequence[Report]) -> Model:
         )
         rest = (held_out[:0], without, one.n_rounds, one.reason, one.losses)
         fold = FoldModel(one.ensemble, one.init_score, scores, held_out, *rest)
-        runs.append(Run(one.parts, one.columns, np.arange(table.n_rows), (fold,), one.seconds))
-        key = repr(one.parts.features)
-        data.shared.update({("columns", key): one.columns, ("features", key): one.features})
+        columns = (one.features, one.columns, np.arange(table.n_rows))
+        runs.append(Run(one.parts, *columns, (fold,), one.seconds))
     return assemble(data, runs, Watch())
 
 

@@ -267,7 +267,7 @@ class FeatureMap:
     @property
     def uses_graph(self) -> bool:
         """Whether columns are computed from the graph."""
-        return any(part is not None for part in (self.neighbors, self.smoothing, self.spectral))
+        return (self.neighbors, self.smoothing, self.spectral) != (None, None, None)
 
     def learn(self, table: Table, places: Places | None, seed: int) -> Self:
         """Return the transformation with what it learns from the table and the graph."""
@@ -288,15 +288,15 @@ class FeatureMap:
     def transform(self, table: Table, places: Places | None) -> Table:
         """Return the columns of the trees for a table and the graph of its rows."""
         own = self._own_columns(table)
-        if places is None or not self.uses_graph:
-            return self._rotated(own)
+        if places is None:
+            return self._with_blocks(own)
         return self._with_blocks(own, self._node_blocks(own, places), places.rows)
 
     def at_nodes(self, new: Table, fitted: Table, places: Places, nodes: IntArray) -> Table:
         """Return the columns of new rows at nodes of the fitted graph, −1 for none."""
         own = self._own_columns(new)
         if not self.uses_graph:
-            return self._rotated(own)
+            return self._with_blocks(own)
         blocks = self._node_blocks(self._own_columns(fitted), places)
         return self._with_blocks(own, blocks, replace(places, node_of_row=nodes).rows)
 
@@ -325,15 +325,18 @@ class FeatureMap:
             blocks.append((self.smoothing.join(mine, edges, near, degrees[1]), names, origin))
         if self.spectral is not None and self.vectors is not None:
             blocks.append(spectral_columns(edges, *degrees, self.vectors))
-        return self._with_blocks(own, blocks, lambda values: values)
+        return self._with_blocks(own, blocks)
 
     def _with_blocks(
-        self, own: Table, blocks: Sequence[Block], rows: Callable[[Any], Any]
+        self, own: Table, blocks: Sequence[Block] = (), rows: Callable[[Any], Any] | None = None
     ) -> Table:
-        """The table with blocks of columns of the nodes, each row with those of its node."""
-        result = self._rotated(own)
+        """The table with rotated coordinates, and with blocks of columns of the nodes.
+
+        ``rows`` returns the values of each row's node; by default rows are nodes.
+        """
+        result = own if self.rotation is None else rotated(own, *self.rotation)
         for values, names, origin in blocks:
-            result = result.with_columns(rows(values), names, origin)
+            result = result.with_columns(rows(values) if rows else values, names, origin)
         return result
 
     def _node_blocks(self, own: Table, places: Places) -> list[Block]:
@@ -374,21 +377,6 @@ class FeatureMap:
         names = tuple(f"direction({i})" for i in range(projected.shape[1]))
         return Table(projected, names, (), (-1,) * len(names))
 
-    def _rotated(self, table: Table) -> Table:
-        """The table with its coordinates rotated by some angles, if it has such."""
-        if self.rotation is None:
-            return table
-        first, second, scale = self.rotation
-        columns = table.values[:, [first, second]]
-        columns = columns.toarray() if table.is_sparse else columns
-        one, other = columns[:, 0], scale * columns[:, 1]
-        blocks, names = [], []
-        for angle in ANGLES:
-            cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
-            blocks += [cosine * one + sine * other, cosine * other - sine * one]
-            names += [f"{table.names[column]} at {angle:g}°" for column in (first, second)]
-        return table.with_columns(np.column_stack(blocks), names, [first, second] * len(ANGLES))
-
     def input_importances(self, importances: Array, origin: Sequence[int], n_columns: int) -> Array:
         """Return importances of the features, added up over the columns they come from."""
         if self.directions is not None:  # shared among columns by the squares of its entries
@@ -397,6 +385,19 @@ class FeatureMap:
         total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin −1
         np.add.at(total, list(origin), importances)
         return total[:-1]
+
+
+def rotated(table: Table, first: int, second: int, scale: float) -> Table:
+    """Return the table with two columns of coordinates rotated by some angles as more columns."""
+    columns = table.values[:, [first, second]]
+    columns = columns.toarray() if table.is_sparse else columns
+    one, other = columns[:, 0], scale * columns[:, 1]
+    blocks, names = [], []
+    for angle in ANGLES:
+        cosine, sine = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
+        blocks += [cosine * one + sine * other, cosine * other - sine * one]
+        names += [f"{table.names[column]} at {angle:g}°" for column in (first, second)]
+    return table.with_columns(np.column_stack(blocks), names, [first, second] * len(ANGLES))
 
 
 def _unit_rows(values: sparse.csr_array, rarity: Array) -> sparse.csr_array:

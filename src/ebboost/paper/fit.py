@@ -15,6 +15,7 @@ import numpy as np
 
 from ebboost._common import LabelsLike, TableLike
 from ebboost.callbacks import Callback, Watch
+from ebboost.data.features import FeatureMap
 from ebboost.data.table import Table
 from ebboost.defaults import Member
 from ebboost.field import LatentField
@@ -59,7 +60,7 @@ def fit(
         parts, masked = resolve_parts(data)
         cosines: list[float] = []
         trained = replace(parts, boost=partial(parts.boost, cosines=cosines))
-        table = encoded_columns(parts, data)
+        features, table = encoded_columns(parts, data)
         rows = np.arange(table.n_rows)
         operator: Operator = Identity()
         if parts.smoothing is not None and data.places is not None:
@@ -78,7 +79,7 @@ def fit(
             where = (data.labels, fixed, data.places.graph)
             shown = ShownLabels.of(masked, parts.smoothing, *where)
             parts = replace(parts, smoothing=shown)
-        run = Run(parts, table, rows, (one,), time.perf_counter() - start)
+        run = Run(parts, features, table, rows, (one,), time.perf_counter() - start)
         model = assemble(data, [run], watch)
     return replace(model, history={**model.history, "cosine": cosines})
 
@@ -119,14 +120,12 @@ def resolve_parts(data: Data) -> tuple[Parts, MaskedLabels | None]:
     return replace(parts, smoothing=smoothing, objective=objective, boost=loop), masked
 
 
-def encoded_columns(parts: Parts, data: Data) -> Table:
+def encoded_columns(parts: Parts, data: Data) -> tuple[FeatureMap, Table]:
     """Return the columns of the trees, with categories encoded if the learner takes none."""
-    if data.table.categorical and not parts.learner.takes_categories:
-        known = data.labels.subset(data.folds.training[0])
-        prior, means, table = encode_categories(data.table, known, data.seed)
-        learned = parts.features.learn(table, data.places, data.seed)
-        key = repr(parts.features)
-        data.shared["columns", key] = learned.transform(table, data.places)
-        encoded = EncodedFeatures(**vars(learned), prior=prior, means=means)
-        data.shared["features", key] = encoded
-    return columns_of(parts.features, data)
+    if not data.table.categorical or parts.learner.takes_categories:
+        return columns_of(parts.features, data)
+    known = data.labels.subset(data.folds.training[0])
+    prior, means, table = encode_categories(data.table, known, data.seed)
+    learned = parts.features.learn(table, data.places, data.seed)
+    encoded = EncodedFeatures(**vars(learned), prior=prior, means=means)
+    return encoded, learned.transform(table, data.places)
