@@ -239,7 +239,7 @@ R, C = eb.EBBSRegressor, eb.EBBSClassifier
         ({"early_stopping": -3}, "'early_stopping' parameter"),
         ({"n_folds": 0}, "'n_folds' parameter"),
         ({"n_folds": "many"}, "'n_folds' parameter"),
-        ({"n_folds": 100}, "n_folds=100 needs at least 200 labels, got 120"),
+        ({"n_folds": 200}, "n_folds=200 needs at least 200 labels, got 120"),
         ({"max_seconds": 0}, "'max_seconds' parameter"),
         ({"smoothing": 3.0}, "'smoothing' parameter"),
         ({"smoothing": eb.Laplacian(-1.0)}, "lam must be a number >= 0"),

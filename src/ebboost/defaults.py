@@ -15,7 +15,8 @@ hides_coordinates   whether the learner does not see the coordinates
 """
 
 from dataclasses import dataclass
-from typing import Any
+from math import ceil, inf
+from typing import Any, NamedTuple
 
 from ebboost.learners import Learner, LightGBM, RandomNetwork, XGBoost
 
@@ -40,8 +41,10 @@ class Member:
         return bool(self.field or self.propagates or self.neighbors or self.spectral)
 
 
+FIRST = Member("trees + default field", field="default")  # the strengths are estimated from it
+
 PORTFOLIO = (
-    Member("trees + default field", field="default"),
+    FIRST,
     Member("trees + field + neighbours", field="estimated", neighbors=True, classes=False),
     Member(
         "propagated trees + field + neighbours", "trees", "estimated", True, True, classes=False
@@ -56,7 +59,7 @@ PORTFOLIO = (
 # In their place where rows to predict are far from labels and have coordinates: the first one, for
 # the strengths; those with a process, which are weighed; and plain trees, for the gain.
 FAR = (
-    PORTFOLIO[0],
+    FIRST,
     Member("trees + Gaussian process", field="default", process=True),
     Member(
         "trees without coordinates + Gaussian process",
@@ -68,30 +71,29 @@ FAR = (
     Member("trees"),
 )
 
-# Trees of few labels and of classes, and of many labels: leaves, rows of a leaf, penalty, least
-# curvature in a leaf.
-FEW_LABELS_TREES = (15, 7, 1.0, 1.0)
-MANY_LABELS_TREES = (31, 20, 20.0, 20.0)
-# Of XGBoost, of few and of many labels: depth, least curvature in a leaf, penalty.
-XGBOOST_TREES = ((4, 5.0, 1.0), (6, 20.0, 20.0))
-MANY_LABELS_FROM = 5_000
-MAX_BIN = 127
+
+class Size(NamedTuple):
+    """What depends on the number of labels: up to so many, folds, and the learning rate of trees."""
+
+    up_to: float
+    folds: int
+    rate: float
+
+
+SMALL, MEDIUM, LARGE = Size(5_000, 8, 0.15), Size(50_000, 4, 0.2), Size(inf, 3, 0.3)
+# Trees of few labels and of classes, and of many labels: leaves, rows of a leaf, and penalty, which
+# is the least curvature in a leaf, too.
+SMALL_TREES = (15, 7, 1.0)
+LARGE_TREES = (31, 20, 20.0)
 # Share of the columns that a tree may split, and the fewest and most columns.
 COLUMN_SHARE = 0.5
 COLUMNS = (16, 300)
-# Learning rates by number of labels, for classes and for networks. Training stops when the
-# validation loss has not improved for PATIENCE / rate rounds.
-RATES = ((1_000, 0.1), (5_000, 0.15), (50_000, 0.2))
-RATE_BEYOND = 0.3
-CLASS_RATE = 0.3
 NETWORK_RATE = 0.5
-PROPAGATED_RATE = 1.5  # times that of other trees
+# Training stops when the validation loss has not improved for PATIENCE / rate rounds.
 PATIENCE = 2.5
 NETWORK_PATIENCE = 5.0
-UNITS = (64, 128)  # of a network, with few labels and with many
-# λ and steps of the propagation of numbers and of classes.
-PROPAGATION = (1.0, 2)
-CLASS_PROPAGATION = (2.0, 5)
+UNITS = (64, 128)  # of a network, where trees are small and where they are large
+PROPAGATION = (1.0, 2)  # λ and steps
 SPECTRAL_COLUMNS = 64
 SPECTRAL_UP_TO = 200_000  # nodes
 # Singular vectors in place of a sparse table of more than twice as many columns.
@@ -99,9 +101,6 @@ DIRECTIONS = 128
 # Standard deviation over mean of labels of 0 and more, beyond which networks are trained with the
 # Poisson loss.
 POISSON_FROM = 0.25
-# Folds by number of labels.
-FOLDS = ((5_000, 8), (50_000, 5))
-FOLDS_BEYOND = 3
 # With time: blocks of the latest labels that are predicted from those before, and their share;
 # models of a member that are trained on all labels then; least share of labels that forecasts are
 # made from.
@@ -114,46 +113,42 @@ FEWEST_LABELS = 10
 ROUNDS_WITHOUT_VALIDATION = 50
 
 
-def n_folds(n_labels: int) -> int:
-    """Return the number of folds."""
-    folds = FOLDS_BEYOND
-    for most, number in reversed(FOLDS):
-        folds = number if n_labels <= most else folds
-    return min(folds, n_labels // 2)
+def size(n_labels: int) -> Size:
+    """Return what depends on the number of labels."""
+    return SMALL if n_labels <= SMALL.up_to else MEDIUM if n_labels <= MEDIUM.up_to else LARGE
 
 
-def learning_rate(n_labels: int, classes: bool, network: bool, propagates: bool) -> float:
+def is_small(n_labels: int, classes: bool) -> bool:
+    """Return whether trees and networks are small: for few labels, and for classes."""
+    return classes or n_labels <= SMALL.up_to
+
+
+def learning_rate(n_labels: int, classes: bool, network: bool) -> float:
     """Return the learning rate."""
-    if network:
-        return NETWORK_RATE
-    rate = RATE_BEYOND
-    for below, own in reversed(RATES):
-        rate = own if n_labels < below else rate
-    rate = CLASS_RATE if classes else rate
-    return rate * PROPAGATED_RATE if propagates else rate
+    return NETWORK_RATE if network else LARGE.rate if classes else size(n_labels).rate
 
 
 def patience(rate: float, network: bool) -> int:
     """Return for how many rounds without an improvement training goes on."""
-    return max(round((NETWORK_PATIENCE if network else PATIENCE) / rate), 1)
+    return ceil((NETWORK_PATIENCE if network else PATIENCE) / rate)
 
 
 def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner:
     """Return the trees of a library for a number of labels and of columns."""
-    many = n_labels >= MANY_LABELS_FROM
+    leaves, rows, penalty = SMALL_TREES if is_small(n_labels, classes) else LARGE_TREES
     fewest, most = COLUMNS
-    share = min(max(COLUMN_SHARE * n_columns, fewest), most, n_columns) / max(n_columns, 1)
-    shared: dict[str, Any] = {"colsample_bytree": share, "max_bin": MAX_BIN}
+    columns = min(max(COLUMN_SHARE * n_columns, fewest), most)
+    shared: dict[str, Any] = {}
+    if columns < n_columns:
+        shared["colsample_bytree"] = columns / n_columns
     if library == "xgboost":
-        depth, curvature, penalty = XGBOOST_TREES[many and not classes]
-        return XGBoost(depth, curvature, penalty, **shared)
-    numbers = MANY_LABELS_TREES if many and not classes else FEW_LABELS_TREES
-    leaves, rows, penalty, curvature = numbers
+        depth = leaves.bit_length()  # with as many leaves and one more
+        return XGBoost(depth, max(rows, penalty), penalty, **shared)
     return LightGBM(
         leaves,
         min_child_samples=rows,
         reg_lambda=penalty,
-        params={"min_sum_hessian_in_leaf": curvature},
+        params={"min_sum_hessian_in_leaf": penalty},
         **shared,
     )
 
@@ -161,4 +156,4 @@ def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner
 def network(n_labels: int, classes: bool) -> Learner:
     """Return the network for a number of labels."""
     few, many = UNITS
-    return RandomNetwork(many if n_labels >= MANY_LABELS_FROM and not classes else few)
+    return RandomNetwork(few if is_small(n_labels, classes) else many)

@@ -400,11 +400,11 @@ def draw_folds(
             )
         return replace(folds, evaluation=evaluation)
     if count == "auto":
-        count = defaults.n_folds(labels.size) if labels.size >= defaults.FEWEST_LABELS else 1
+        count = defaults.size(labels.size).folds if labels.size >= defaults.FEWEST_LABELS else 1
     if count > 1:
-        if labels.size < 2 * count:
+        if labels.size < count:
             raise ValueError(
-                f"n_folds={count} needs at least {2 * count} labels, got {labels.size}: use fewer."
+                f"n_folds={count} needs at least {count} labels, got {labels.size}: use fewer."
             )
         return split_at_random(labels, count, seed, classes, evaluation)
     is_enough = evaluation is not None or labels.size < defaults.FEWEST_LABELS
@@ -441,7 +441,7 @@ def portfolio(data: Data) -> list[Member]:
             members = [replace(member, propagates=False, spectral=False) for member in members]
         if graph.n_nodes > defaults.SPECTRAL_UP_TO:
             members = [replace(member, spectral=False) for member in members]
-        if data.labels.size >= defaults.MANY_LABELS_FROM:  # of no use but for the gain
+        if data.labels.size > defaults.SMALL.up_to:  # of no use but for the gain
             members = [one for one in members if one.uses_graph or one.learner == "trees"]
     if not isinstance(settings.learner, str):
         members = [member for member in members if member.learner == "trees"]
@@ -475,7 +475,7 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     else:
         learner = as_learner(settings.learner)
     is_network = isinstance(learner, RandomNetwork)
-    rate = defaults.learning_rate(n_labels, classes, is_network, smoothing is not None)
+    rate = defaults.learning_rate(n_labels, classes, is_network)
     if not is_network:
         rate = settings.learning_rate or rate
     patience = defaults.patience(rate, is_network)
@@ -503,8 +503,7 @@ def parts_of_graph(
     field = chosen("labels", field)
     if isinstance(field, str):
         field = None if field == "none" else (strengths or start)
-    steps = defaults.CLASS_PROPAGATION if data.output.is_classifier else defaults.PROPAGATION
-    smoothing = chosen("smoothing", Laplacian(*steps) if member.propagates else None)
+    smoothing = chosen("smoothing", Laplacian(*defaults.PROPAGATION) if member.propagates else None)
     smoothed = chosen("feature_smoothing", None)
     if not places.are_rows:
         smoothing = smoothed = None

@@ -64,10 +64,10 @@ def test_members_without_a_graph_are_those_that_do_not_use_it():
 
 
 def test_networks_without_the_graph_are_left_out_from_so_many_labels():
-    stated = int(re.search(r"With ([\d ]+) labels and more: no network", TEXT)[1].replace(" ", ""))
-    assert stated == defaults.MANY_LABELS_FROM
-    assert "network" in fitted(stated - 1, n_folds=2).selection_["member"].tolist()
-    assert "network" not in fitted(stated, n_folds=2).selection_["member"].tolist()
+    stated = int(re.search(r"With more than ([\d ]+) labels: no network", TEXT)[1].replace(" ", ""))
+    assert stated == defaults.SMALL.up_to
+    assert "network" in fitted(stated, n_folds=2).selection_["member"].tolist()
+    assert "network" not in fitted(stated + 1, n_folds=2).selection_["member"].tolist()
 
 
 @pytest.mark.parametrize("n_labels", [120, 600])
@@ -77,7 +77,7 @@ def test_there_are_as_many_folds_as_stated(n_labels):
     otherwise = int(re.search(r"else (\d+)", text)[1])
     for many in (16, 500, 501, 5000, 5001, 50_000, 50_001):
         stated = next((n for most, n in rules if many <= most), otherwise)
-        assert defaults.n_folds(many) == stated
+        assert defaults.size(many).folds == stated
     stated = next(n for most, n in rules if n_labels <= most)
     assert {len(one.rounds) for one in fitted(n_labels).model_.components} == {stated}
 
