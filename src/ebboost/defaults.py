@@ -73,7 +73,7 @@ FAR = (
 
 
 class Size(NamedTuple):
-    """What depends on the number of labels: up to so many, folds, and the learning rate of trees."""
+    """What depends on the number of labels: up to so many, folds, learning rate of trees."""
 
     up_to: float
     folds: int
