@@ -40,6 +40,7 @@ from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, split_geometry
+from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
 from ebboost.defaults import FAR, PORTFOLIO, Member
 from ebboost.field import LatentField, Posterior
@@ -262,7 +263,7 @@ def read(
     for part in (settings.neighbor_features, settings.spectral_features):
         if part is not None and part != "auto":
             part.check()
-    order = checks.RowOrder(X, graph if groups is None else None)
+    order = RowOrder(X, graph if groups is None else None)
     if nodes is not None:
         nodes = order.rows(nodes)
     order.check(nodes, y=y, sample_weight=sample_weight)

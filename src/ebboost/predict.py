@@ -16,6 +16,7 @@ from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_col
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import count_rows, split_geometry
+from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
 from ebboost.field import FieldEnergy, Posterior, conditional_mean
 from ebboost.graph import Graph
@@ -108,12 +109,12 @@ def predict_rows(
     return select(result, checks.node_positions(order.rows(nodes), len(result.raw), repeats=True))
 
 
-def order_of(model: Model, X: TableLike, graph: Graph | None) -> checks.RowOrder:
+def order_of(model: Model, X: TableLike, graph: Graph | None) -> RowOrder:
     """Return what is known about the order of the rows to predict."""
     if X is None:
         names = model.graph if model.places is not None and model.places.are_rows else None
-        return checks.RowOrder(None, names, model.row_labels)
-    return checks.RowOrder(X, graph)
+        return RowOrder(None, names, model.row_labels)
+    return RowOrder(X, graph)
 
 
 def names_of(model: Model, X: TableLike, graph: Graph | None, nodes: Any) -> Any:
@@ -276,7 +277,7 @@ def attached_edges(model: Model, attach: Any, n_rows: int) -> sparse.csr_array:
             "that they are connected to."
         )
     rows = checks.node_positions(attach[0], n_rows, "attach[0]", repeats=True)
-    found = checks.RowOrder(None, graph).rows(attach[1], "attach[1]", strict=True)
+    found = RowOrder(None, graph).rows(attach[1], "attach[1]", strict=True)
     table = "the table fitted on"
     nodes = checks.node_positions(found, graph.n_nodes, "attach[1]", repeats=True, table=table)
     if rows.size != nodes.size:

@@ -372,7 +372,7 @@ def _strengths(task: Task, shard: Shard, known: Known, first: Trained) -> Any:
     return workers.gather((found.field, found.loss))[0]
 
 
-def report(task: Task, shard: Shard, known: Known, output: Output, trained: list) -> Report:
+def report(task: Task, shard: Shard, known: Known, output: Output, trained: list[Any]) -> Report:
     """Return what the client makes a model of."""
     if task.gathers:
         ids = None if task.prepared.id is None else shard.columns[task.prepared.id]

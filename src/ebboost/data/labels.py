@@ -115,7 +115,7 @@ class Folds:
         return held if held.size else None
 
 
-def random_folds(values: NDArray, n_folds: int, seed: int, stratify: bool) -> IntArray:
+def random_folds(values: NDArray[np.generic], n_folds: int, seed: int, stratify: bool) -> IntArray:
     """Return the fold of each label: equally many in each; of classes, of each class."""
     random = np.random.default_rng(seed)
     order = random.permutation(values.size)

@@ -31,7 +31,7 @@ def require(condition: object, message: str) -> None:
 
 def check_array(
     name: str,
-    array: NDArray,
+    array: NDArray[Any],
     shape: Any,
     low: float = -LARGEST,
     high: float = LARGEST,
@@ -46,7 +46,9 @@ def check_array(
     require(in_range, f"{name} must be from {low:g} to {high:g}")
 
 
-def as_numbers(name: str, values: list[Any], low: Any, high: Any, kind: type = float) -> NDArray:
+def as_numbers(
+    name: str, values: list[Any], low: Any, high: Any, kind: type = float
+) -> NDArray[Any]:
     """Return numbers of JSON as an array; ``low`` and ``high`` are numbers, or one for each."""
     kinds = {int, float} if kind is float else {int}
     require(set(map(type, values)) <= kinds, f"{name} must be numbers of type {kind.__name__}")
@@ -118,7 +120,7 @@ def _check_lightgbm_trees(trees: Sequence[Mapping[str, str]], n_columns: int) ->
         values = (tree.get(name, "") for tree in trees)
         return np.array([value.count(" ") + 1 if value else 0 for value in values])
 
-    def read(name: str, sizes: IntArray, low: Any, high: Any, kind: type = float) -> NDArray:
+    def read(name: str, sizes: IntArray, low: Any, high: Any, kind: type = float) -> NDArray[Any]:
         known.add(name)
         require(np.array_equal(sizes, sizes_of(name)), f"{name} must have a number for each node")
         joined = " ".join(tree[name] for tree in trees if tree.get(name))

@@ -22,6 +22,7 @@ from ebboost.data.distances import Distances, deal, matched_folds
 from ebboost.data.labels import Labels, split_in_time
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import column_of
+from ebboost.data.row_order import RowOrder
 from ebboost.graph import Graph
 from ebboost.graph._build import as_points
 from ebboost.graph.ids import as_row_numbers, is_missing
@@ -102,7 +103,7 @@ class GraphBlockFold(Splitter):
             raise ValueError("GraphBlockFold divides a graph: pass GraphBlockFold(5, graph=g).")
         nodes = np.arange(graph.n_nodes)
         if groups is not None:
-            nodes = checks.RowOrder(None, graph).rows(groups, "groups")
+            nodes = RowOrder(None, graph).rows(groups, "groups")
             size = graph.n_nodes
             nodes = checks.node_positions(nodes, size, "groups", repeats=True, table="graph")
         if X is not None and X is not graph and _num_samples(X) != nodes.size:
