@@ -71,7 +71,12 @@ def blocks() -> Iterator[tuple[str, Task]]:
     houses = pd.read_csv(home() / "kchouse" / "nodes.csv.gz")
     price = np.log(houses.pop("price").to_numpy())
     houses = houses.drop(columns=["id", "date", "zipcode"])
+    counties = pd.read_csv(home() / "elect80" / "nodes.csv", dtype={"FIPS": str})
+    places = pd.read_csv(home() / "ncovr" / "nodes.csv", dtype={"FIPS": str})
+    counties = counties.merge(places[["FIPS", "lat", "lon"]], on="FIPS").drop(columns="FIPS")
+    turnout = counties.pop("pc_turnout").to_numpy()
     tables = {"lucas": (X, y, ["x", "y"]), "kchouse": (houses, price, ["lat", "long"])}
+    tables["elect80"] = (counties, turnout, ["lat", "lon"])
     for name, (table, target, where) in tables.items():
         points = table[where].to_numpy(dtype=float)
         ranks = points.argsort(axis=0).argsort(axis=0) / len(points)

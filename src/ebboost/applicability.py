@@ -36,8 +36,8 @@ class Applicability(_Columns):
     Parameters
     ----------
     distance : ndarray of shape (n,)
-        To the nearest label, in the unit of the coordinates (of degrees, kilometres) or in hops;
-        NaN where it is not known.
+        To the nearest label, in the unit of the coordinates (of degrees, kilometres) or in edges:
+        infinite where none leads to a label, NaN where there is no graph or another one.
     dissimilarity : ndarray of shape (n,)
         Of the columns, to those of the most similar labelled row; 1 is the mean distance of
         labelled rows.
@@ -94,13 +94,15 @@ def distances_to_labels(model: Model, predictions: Predictions) -> Array:
     if rows.points is not None and model.coordinates is not None:
         lengths = cKDTree(model.coordinates.points[labelled]).query(rows.points)[0]
         return distances.scale * lengths
+    if rows.nodes is not None:
+        return np.where(rows.nodes >= 0, model.hops_to_label[rows.nodes], np.inf)
     if rows.edges is not None and distances.points is None:
-        every = distances.nearest(np.arange(model.n_rows), labelled)[0]
+        every = model.hops_to_label
         near = sparse.csr_array(rows.edges)
         ends = np.repeat(np.arange(near.shape[0]), np.diff(near.indptr))
         result = np.full(near.shape[0], np.inf)
         np.minimum.at(result, ends, every[near.indices] + 1.0)
-        return np.where(np.isfinite(result), result, np.nan)
+        return result
     return np.full(len(predictions.raw), np.nan)
 
 
@@ -135,9 +137,10 @@ def numbers(table: Table, columns: list[int], center: Array) -> Array:
 def warn_if_far(model: Model, predictions: Predictions) -> None:
     """Warn, once for a model, of new rows that are farther from labels than any held out."""
     one = model.separation
-    if one is None or predictions.rows.points is None or "warned" in vars(model):
+    if one is None or predictions.position is not None or "warned" in vars(model):
         return
-    is_far = distances_to_labels(model, predictions) > one.farthest
+    distance = distances_to_labels(model, predictions)
+    is_far = (distance > one.farthest) & np.isfinite(distance)  # those without edges are meant so
     if is_far.any():
         vars(model)["warned"] = True
         unit = f" {one.unit}" if one.unit else ""

@@ -50,11 +50,13 @@ PARAMETERS = """n_estimators : int, default=3000
         Stop when the loss at labels that are not trained on has not improved for some rounds, and
         restore the best round; an int says for how many. False: one model, trained on all labels
         for ``n_estimators`` rounds.
-    n_folds : int or "auto", default="auto"
+    n_folds : int, "auto", "random", "distance" or "blocks", default="auto"
         Folds of the labels. A model of each member is trained for each fold, without its labels.
         1: a tenth of the labels is held out, and one or two members are trained once, as in the
         preset "fast".
-        ``"auto"``: 8 up to 5 000 labels, 5 up to 50 000, else 3.
+        ``"auto"``: 8 up to 5 000 labels, 5 up to 50 000, else 3, at random, or in blocks if the
+        rows to predict are farther from labels. ``"random"`` and ``"distance"`` decide that;
+        ``"blocks"`` are as wide as labels are correlated, see :class:`BlockFold`.
     max_seconds : float, optional
         End the fit after so many seconds, with the members that are complete by then.
     smoothing : Smoother, "auto" or None, default="auto"
@@ -134,7 +136,10 @@ class BaseEBBS(BaseEstimator):
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, 1, closed="right"), None],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
-        "n_folds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_folds": [
+            StrOptions({"auto", "random", "distance", "blocks"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "smoothing": [Smoother, StrOptions({"auto"}), None],
         "labels": "no_validation",

@@ -35,7 +35,7 @@ from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, Watch
 from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
-from ebboost.data.distances import Distances, Separation, separate
+from ebboost.data.distances import FEWEST_LABELS, Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
@@ -47,7 +47,7 @@ from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
 from ebboost.graph.ids import as_id_array, positions_of
 from ebboost.intervals import Forecast, estimate_spread
-from ebboost.kriging import GaussianProcess, estimate_process
+from ebboost.kriging import GaussianProcess, correlation_range, estimate_process
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
 from ebboost.losses import Loss, Poisson, SquaredError
 from ebboost.losses.base import initial_scores
@@ -304,8 +304,10 @@ def read(
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
     are_random = folds.n_models > 1 and not folds.in_time and evaluation is None
+    if settings.n_folds in ("blocks", "distance"):
+        check_blocks(settings.n_folds, are_random, labels, n_rows, places, points)
     if places is not None and are_random:
-        folds, separation = match_distances(folds, places, points, n_rows, seed)
+        folds, separation = match_distances(settings, folds, places, points, n_rows, seed)
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
@@ -389,7 +391,7 @@ def draw_folds(
     count = settings.n_folds
     every = np.arange(labels.size)
     if not settings.early_stopping or (
-        labels.size < defaults.FEWEST_LABELS and evaluation is None and count == "auto"
+        labels.size < defaults.FEWEST_LABELS and evaluation is None and isinstance(count, str)
     ):
         return Folds(labels, (every,), (every[:0],), evaluation)
     if times is not None:
@@ -400,7 +402,7 @@ def draw_folds(
                 "time is the same for all labels: pass times that differ, or leave time out."
             )
         return replace(folds, evaluation=evaluation)
-    if count == "auto":
+    if isinstance(count, str):
         count = defaults.size(labels.size).folds if labels.size >= defaults.FEWEST_LABELS else 1
     if count > 1:
         if labels.size < count:
@@ -414,16 +416,50 @@ def draw_folds(
 
 
 def match_distances(
-    folds: Folds, places: Places, points: Coordinates | None, n_rows: int, seed: int
+    settings: Any,
+    folds: Folds,
+    places: Places,
+    points: Coordinates | None,
+    n_rows: int,
+    seed: int,
 ) -> tuple[Folds, Separation | None]:
     """Return folds whose held-out labels are as far from the others as the rows to predict are."""
-    distances = Distances.of(places, points)
+    distances, how, rows = Distances.of(places, points), settings.n_folds, folds.labels.rows
     if distances is None:
         return folds, None
-    found = separate(distances, n_rows, folds.labels.rows, folds.fold_of_label, seed)
+    size = None
+    if how == "blocks" and distances.points is not None:
+        target = folds.labels.target[:, folds.labels.target.var(axis=0).argmax()]
+        size = correlation_range(distances.scale * distances.points[rows], target)
+    is_asked = {"distance": True, "random": False}.get(how)
+    found = separate(distances, n_rows, rows, folds.fold_of_label, seed, size, is_asked)
     if found is None or not found[1].is_matched:
         return folds, None if found is None else found[1]
     return Folds.of(folds.labels, found[0]), found[1]
+
+
+def check_blocks(
+    how: str,
+    are_random: bool,
+    labels: Labels,
+    n_rows: int,
+    places: Places | None,
+    points: Coordinates | None,
+) -> None:
+    """Raise ValueError if folds of blocks were asked for and there can be none."""
+    lacking = None
+    if labels.size < FEWEST_LABELS:
+        lacking = f"needs {FEWEST_LABELS} labels, got {labels.size}"
+    elif not are_random:
+        lacking = "excludes time=, eval_set= and early_stopping=False"
+    elif how == "blocks" and points is None:
+        lacking = "needs coordinates=: with a graph, pass n_folds='distance'"
+    elif places is None or places.graph.n_edges == 0:
+        lacking = "needs coordinates= or a graph"
+    elif how == "distance" and labels.size == n_rows:
+        lacking = "needs rows to predict, without a label, in the table"
+    if lacking is not None:
+        raise ValueError(f"n_folds={how!r} {lacking}.")
 
 
 def portfolio(data: Data) -> list[Member]:

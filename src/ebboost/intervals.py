@@ -37,7 +37,10 @@ SCALE_PATIENCE = 10
 SCALES = (0.05, 20.0)
 OVERDISPERSION = 1e-6  # by how much the variance of a count exceeds its mean at least
 LOG_MEANS = (-230.0, 230.0)  # logarithms of means: squares of these are in range
-PRIOR_BLOCKS = 10.0  # that variances of a process count for, beside those held out
+# Blocks held out that the likelihood of a process counts for, when its variances are estimated, and
+# degrees of freedom of variances far away without any block.
+PRIOR_BLOCKS = 30.0
+DEGREES_WITHOUT_BLOCKS = 3.0
 LEAST = 1e-150  # dispersion, of residuals that are all 0
 DEGREES = (3.0, 200.0)  # of freedom of the distribution of numbers
 MAX_SCORE = 40.0  # of labels whose probability is 0 in double precision
@@ -167,7 +170,7 @@ def estimate_spread(
     if process is None:
         dispersion = dispersion_of(loss, unseen.raw, labels, held)
     else:
-        dispersion, ratio = two_variances(residual, held, n_blocks)
+        dispersion, ratio = two_variances(residual, held, process.noise, n_blocks)
         process = replace(process, noise=process.noise / ratio)
         held, variance = ratio * held, ratio * variance
     expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
@@ -272,11 +275,14 @@ def model_variance(loss: Loss, raw: Array, dispersion: float, variance: Array) -
     return noise + rate * dispersion * variance
 
 
-def two_variances(residual: Array, variance: Array, n_blocks: int) -> tuple[float, float]:
-    """Return the variance a of the noise, and r with which labels have variances a (1 + r v).
+def two_variances(
+    residual: Array, variance: Array, noise: float, n_blocks: int
+) -> tuple[float, float]:
+    """Return a and b/a, where labels have variances a + b v: of the noise and of a process.
 
-    By the likelihood of normal residuals. A process has r = 1. What few blocks of labels say about
-    variances far away is little, and r is drawn to 1.
+    By the likelihood of normal residuals. The process itself says that b is its ``noise``, which is
+    the unit of v. Blocks of labels that were held out correct it, a few of them little: most
+    residuals are near labels, and tell about a.
     """
     squares = np.maximum(residual**2, LEAST)
 
@@ -284,29 +290,26 @@ def two_variances(residual: Array, variance: Array, n_blocks: int) -> tuple[floa
         total = np.exp(logarithms[0]) + np.exp(logarithms[1]) * variance
         return float(np.mean(np.log(total) + squares / total))
 
-    level = float(squares.mean()) / (1.0 + float(variance.mean()))
-    start = np.log([level, level])
-    found = minimize(
-        loss, start, method="Nelder-Mead", bounds=[(one - 9.0, one + 9.0) for one in start]
-    )
-    ratio = float(np.exp((found.x[1] - found.x[0]) * n_blocks / (n_blocks + PRIOR_BLOCKS)))
-    return max(float(np.mean(squares / (1.0 + ratio * variance))), LEAST), ratio
+    level = float(np.log(squares.mean() / (1.0 + variance.mean())))
+    bounds = [(level - 9.0, level + 9.0)]
+    both = minimize(loss, [level, level], method="Nelder-Mead", bounds=bounds * 2).x
+    share = n_blocks / (n_blocks + PRIOR_BLOCKS)
+    own = np.log(max(noise, LEAST)) * (1.0 - share) + both[1] * share
+    start = [min(both[0], bounds[0][1])]
+    first = minimize(lambda x: loss(np.append(x, own)), start, method="Nelder-Mead", bounds=bounds)
+    return float(np.exp(first.x[0])), float(np.exp(own - first.x[0]))
 
 
 def widened(spread: Spread, n_blocks: int) -> Spread:
     """Return a spread that allows for few blocks of labels that were held out.
 
-    Variances far away are as uncertain as those of so many numbers, and widths are those of a t
-    distribution; residuals that are narrower than their distribution shrink intervals less.
+    Variances far away are uncertain, and intervals there those of a t distribution.
     """
     assert spread.process is not None
-    wider = float(stats.t.ppf(0.95, n_blocks + 1.0) / stats.norm.ppf(0.95)) ** 2
+    df = n_blocks + DEGREES_WITHOUT_BLOCKS
+    wider = float(stats.t.ppf(0.95, df) / stats.norm.ppf(0.95)) ** 2
     process = replace(spread.process, noise=spread.process.noise / wider)
-    narrow = conformal_quantile(np.abs(spread.scores), 0.9) / float(stats.norm.ppf(0.95))
-    share = PRIOR_BLOCKS / (n_blocks + PRIOR_BLOCKS)
-    dispersion = spread.dispersion * min(narrow, 1.0) ** (-2.0 * share)
-    variance = wider * spread.variance
-    return replace(spread, dispersion=dispersion, process=process, variance=variance)
+    return replace(spread, process=process, variance=wider * spread.variance)
 
 
 def fold_of(folds: Folds) -> IntArray:

@@ -180,6 +180,14 @@ def likeliest_process(
     return process(minimize(loss, start, method="Nelder-Mead", bounds=bounds, options=options).x)
 
 
+def correlation_range(points: Array, values: Array) -> float:
+    """Return where the correlation of labels has fallen to 5 %; at most a third of the map."""
+    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
+    centered = values - values.mean()
+    process = likeliest_process(points, centered, np.ones(len(values)), 0.5, 1e-3, 0)
+    return min(3.0 * process.range, extent / 3.0) or 1.0
+
+
 def earlier_neighbors(points: Array, chosen: IntArray, count: int) -> IntArray:
     """Return the nearest of the points before each chosen one, about: those of earlier blocks."""
     near = np.empty((chosen.size, count), dtype=np.int64)

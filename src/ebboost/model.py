@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebboost._common import Array, IntArray
 from ebboost.data.coordinates import Coordinates
-from ebboost.data.distances import Separation
+from ebboost.data.distances import Distances, Separation
 from ebboost.data.features import FeatureMap
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
@@ -210,6 +210,14 @@ class Model:
                 scores = one.smoothing.operator(self.places.graph).apply(scores)
             result.append(one.init_score + fixed + scores)
         return tuple(result)
+
+    @cached_property
+    def hops_to_label(self) -> Array:
+        """Edges from each node of the graph to the nearest one with a label."""
+        assert self.places is not None
+        every = np.arange(self.places.graph.n_nodes)
+        labelled = np.unique(self.places.node_of_row[self.labels.rows])
+        return Distances(None, self.places.graph, every).nearest(every, labelled)[0]
 
     @cached_property
     def fields(self) -> tuple[Array | None, ...]:

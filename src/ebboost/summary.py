@@ -45,10 +45,12 @@ def distance_text(model: Model) -> str | None:
     one = model.separation
     if one is None or not one.is_matched:
         return None
-    unit = f" {one.unit}" if one.unit else ""
-    text = f"rows to predict are {figure(one.to_predict)}{unit} from the nearest label, labels held"
-    text += f" out at random {figure(one.at_random)}{unit} (medians)"
-    return f"{text}: blocks of labels were held out, {figure(one.held_out)}{unit} from the others"
+    means = (one.to_predict, one.at_random, one.held_out)
+    far, near, held_out = (f"{mean:.3g} {one.unit}".strip() for mean in means)
+    text = f"labels held out at random are {near} from the nearest one"
+    if one.to_predict:
+        text = f"rows to predict are {far} from the nearest label, labels held out at random {near}"
+    return f"{text} (means): blocks of labels were held out, {held_out} from the others"
 
 
 def is_harm(gain: Gain) -> bool:

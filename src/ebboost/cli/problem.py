@@ -65,7 +65,12 @@ _OFFSET = "Column that is added to the score of each row."
 
 _PRESET = "fast: a first look, with two models in place of a portfolio."
 _ROUNDS = "Most rounds of each model; fewer if the error at held-out labels stops falling."
-_FOLDS = "Folds of the labels: for each a model is trained without its labels. Default: 3 to 8."
+_FOLDS = (
+    "Folds of the labels, which measure errors: a number (default: 3 to 8), or how they are drawn: "
+    "random; distance, as far from other labels as the rows to predict (the default if these are "
+    "far); or blocks of the map, as wide as labels are correlated."
+)
+FOLDS = ("random", "distance", "blocks")
 _SECONDS = "End the fit after so many seconds, with what is trained by then."
 _SEED = "Random seed: the same seed and data give the same result."
 
@@ -104,7 +109,7 @@ class Options:
     offset: Annotated[str | None, option("--offset", "COLUMN", _OFFSET)] = None
     preset: Annotated[Preset, option("--preset", "NAME", _PRESET)] = "default"
     rounds: Annotated[int, option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000
-    folds: Annotated[int | None, option("--folds", "NUMBER", _FOLDS, min=1)] = None
+    folds: Annotated[str | None, option("--folds", "FOLDS", _FOLDS)] = None
     max_seconds: Annotated[float | None, option("--max-seconds", "NUMBER", _SECONDS, min=0)] = None
     seed: Annotated[int, option("--seed", "NUMBER", _SEED)] = 0
 
@@ -116,7 +121,15 @@ class Options:
     def estimator(self, task: str) -> Any:
         """Return the unfitted estimator of a task."""
         kind = EBBSClassifier if task == "classification" else EBBSRegressor
-        n_folds = self.folds or (1 if self.preset == "fast" else "auto")
+        n_folds: int | str = 1 if self.preset == "fast" else "auto"
+        if self.folds is not None and self.folds not in FOLDS:
+            if not self.folds.isdecimal() or int(self.folds) < 1:
+                names = ", ".join(FOLDS[:-1])
+                text = f"--folds is a number from 1 up, {names} or {FOLDS[-1]}, got {self.folds!r}."
+                raise typer.BadParameter(text)
+            n_folds = int(self.folds)
+        elif self.folds is not None:
+            n_folds = self.folds
         settings: dict[str, Any] = {"loss": self.loss_name, "max_seconds": self.max_seconds}
         return kind(self.rounds, n_folds=n_folds, random_state=self.seed, verbose=1, **settings)
 

@@ -45,13 +45,13 @@ LABELS_OF_BLOCK = 3.0
 
 @dataclass(frozen=True)
 class Separation:
-    """Median distances to the nearest label: of rows to predict, and of labels held out."""
+    """Mean distances to the nearest label: of rows to predict, and of labels held out."""
 
     to_predict: float
     at_random: float
     held_out: float  # in the folds that are used
     unit: str  # "km", "hops", or "" for the unit of the coordinates
-    farthest: float  # no label that was held out is farther
+    farthest: float  # no label that was held out is farther; infinite if one had no connection
     is_matched: bool
     n_blocks: int  # of more than one label that are held out; 0 at random
 
@@ -66,7 +66,6 @@ class Distances:
         self.graph = graph
         self.nodes = nodes
         self.unit, self.scale = "", 1.0
-        self.unconnected = np.inf  # the distance of rows that no source is connected to
         if points is None:
             self.unit = "hops"
         elif points.shape[1] == 3:
@@ -87,7 +86,10 @@ class Distances:
         return len(self.nodes if self.points is None else self.points)  # type: ignore[arg-type]
 
     def nearest(self, rows: IntArray, sources: IntArray) -> tuple[Array, IntArray]:
-        """Return the distance of rows to the nearest source, and the number of that source."""
+        """Return the distance of rows to the nearest source, and the number of that source.
+
+        Rows that no source is connected to are infinitely far, and have any source.
+        """
         if self.points is not None:
             tree = cKDTree(self.points[sources], balanced_tree=False, compact_nodes=False)
             lengths, number = tree.query(self.points[rows])
@@ -104,7 +106,6 @@ class Distances:
         )
         hops, origin = hops[self.nodes[rows]], origin[self.nodes[rows]]
         is_far = ~np.isfinite(hops)
-        hops[is_far] = self.unconnected
         number = first[np.searchsorted(starts, origin).clip(0, starts.size - 1)]
         number[is_far] = np.arange(rows.size)[is_far] % sources.size
         return hops, number
@@ -136,6 +137,11 @@ def transport(one: Array, other: Array) -> float:
     return float(np.abs(np.quantile(one, levels) - np.quantile(other, levels)).mean())
 
 
+def connected(lengths: Array, end: float) -> Array:
+    """Return distances, where infinite ones are a little longer than ``end``."""
+    return np.where(np.isfinite(lengths), lengths, end + 1.0)
+
+
 def some(rows: IntArray, random: np.random.Generator) -> IntArray:
     """Return the rows, or some of them at random."""
     return rows if rows.size <= MOST_ROWS else random.choice(rows, MOST_ROWS, replace=False)
@@ -156,12 +162,14 @@ def matched_folds(
 ) -> tuple[IntArray, int]:
     """Return the fold of each labelled row, such that distances as held out are ``to_predict``.
 
-    And the number of blocks of more than one label: of equal ones that are as uneven, (Σs)²/Σs².
+    And the effective number of blocks.
 
     Some blocks may be divided into small ones, or into single labels. Where blocks must be large,
     there are fewer folds.
     """
     at = some(np.arange(rows.size), random)
+    end = float(to_predict[np.isfinite(to_predict)].max(initial=0.0))
+    to_predict = connected(to_predict, end)
     best, least, n_blocks = random.permutation(rows.size) % n_folds, np.inf, 0
     for count in BLOCKS:
         if count > max(rows.size / LABELS_OF_BLOCK, BLOCKS[0]):
@@ -180,13 +188,18 @@ def matched_folds(
                 fold = deal(np.unique(own, return_inverse=True)[1], folds, random)
                 if np.unique(fold).size < folds:
                     continue
-                miss = transport(distances.held_out(rows, fold, at), to_predict)
+                held_out = connected(distances.held_out(rows, fold, at), end)
+                miss = transport(held_out, to_predict)
                 if miss < least:
-                    sizes = np.bincount(own)
-                    sizes = sizes[sizes > 1].astype(np.float64)
-                    n_blocks = round(sizes.sum() ** 2 / max((sizes**2).sum(), 1.0))
-                    best, least = fold, miss
+                    best, least, n_blocks = fold, miss, effective_number(own)
     return best, n_blocks
+
+
+def effective_number(block: IntArray) -> int:
+    """Return the number of blocks of two labels or more, if they were as large: (Σs)²/Σs²."""
+    sizes = np.bincount(block)
+    sizes = sizes[sizes > 1].astype(np.float64)
+    return round(sizes.sum() ** 2 / max((sizes**2).sum(), 1.0))
 
 
 def blocks(
@@ -216,30 +229,49 @@ def deal(block: NDArray[np.int64], n_folds: int, random: np.random.Generator) ->
     return fold_of_block[block]
 
 
+def squares(points: Array, size: float, random: np.random.Generator) -> IntArray:
+    """Return the square, or cube, of this size that each point is in."""
+    cells = np.floor(points / size + random.random(points.shape[1])).astype(np.int64)
+    return np.asarray(np.unique(cells, axis=0, return_inverse=True)[1].ravel(), dtype=np.int64)
+
+
 def separate(
-    distances: Distances, n_rows: int, rows: IntArray, fold: IntArray, seed: int
+    distances: Distances,
+    n_rows: int,
+    rows: IntArray,
+    fold: IntArray,
+    seed: int,
+    size: float | None = None,
+    is_asked: bool | None = None,
 ) -> tuple[IntArray, Separation] | None:
     """Return folds for rows to predict that are farther from labels than those held out at random.
 
-    The given folds, those at random, stay where distances agree; None of very few labels.
+    The given folds, those at random, stay where distances agree, unless matched ones ``is_asked``
+    for, or squares of a ``size``; None of very few labels.
     """
     if rows.size < FEWEST_LABELS:
         return None
     unknown = np.setdiff1d(np.arange(n_rows), rows)
     random = np.random.default_rng(seed)
     to_predict = distances.nearest(some(unknown, random), rows)[0]
-    at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
-    finite = np.concatenate([to_predict, at_random])
-    # One hop farther than all that are connected, in all comparisons alike.
-    distances.unconnected = float(finite[np.isfinite(finite)].max(initial=0.0)) + 1.0
-    to_predict = np.minimum(to_predict, distances.unconnected)
-    held_out = at_random = np.minimum(at_random, distances.unconnected)
+    held_out = at_random = distances.held_out(rows, fold, some(np.arange(rows.size), random))
     is_matched = unknown.size > 0 and are_farther(to_predict, at_random, rows.size)
-    n_blocks = 0
+    is_matched = is_matched if is_asked is None else is_asked and unknown.size > 0
+    n_blocks, n_folds = 0, int(fold.max()) + 1
+    if size is not None and distances.points is not None:
+        block = squares(distances.scale * distances.points[rows], size, random)
+        fold = deal(block, min(n_folds, int(block.max()) + 1), random)
+        n_blocks = effective_number(block)
+        is_matched = True
+    elif is_matched:
+        found, n_blocks = matched_folds(distances, rows, to_predict, n_folds, random)
+        is_matched = n_blocks > 0  # or those at random are the best
+        fold = found if is_matched else fold
     if is_matched:
-        fold, n_blocks = matched_folds(distances, rows, to_predict, int(fold.max()) + 1, random)
         held_out = distances.held_out(rows, fold)
     samples = (to_predict, at_random, held_out)
-    first, second, third = (float(np.median(one)) if one.size else 0.0 for one in samples)
+    every = np.concatenate(samples)
+    end = float(every[np.isfinite(every)].max(initial=0.0))
+    means = [float(connected(one, end).mean()) if one.size else 0.0 for one in samples]
     farthest = float(held_out.max())
-    return fold, Separation(first, second, third, distances.unit, farthest, is_matched, n_blocks)
+    return fold, Separation(*means, distances.unit, farthest, bool(is_matched), n_blocks)

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebboost._common import Array, IntArray, TableLike
+from ebboost.applicability import distances_to_labels
 from ebboost.explain import Explanation
 from ebboost.formatting import count, shorten
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Held, fitted_model, require_held_out
 from ebboost.losses import SquaredError
 from ebboost.model import Model, metric_of
+from ebboost.predict import Predictions, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +50,7 @@ OF_TABLE = """
         drawn as such; other rows are points, at the coordinates fitted on or at columns named like
         coordinates (x and y, lon and lat)."""
 OF_VALUES = """
-    values : {"prediction", "residual", "uncertainty"}"""
+    values : {"prediction", "residual", "uncertainty", "distance"}"""
 OF_MOST = """
     most : int
         How many to draw."""
@@ -171,7 +173,7 @@ def importances(model: Model, ax: Axes, *, most: int = 15) -> None:
 
 @drawing
 def map(model: Model, ax: Axes, *, values: str = "prediction", X: TableLike = None) -> None:
-    """Draw predictions, residuals or uncertainty on a map.
+    """Draw predictions, residuals, uncertainty, or distances to the nearest label on a map.
 
     Residuals are those of labels that were not trained on; other rows are grey. Of classes,
     predictions are probabilities of the second or else the commonest class, residuals 1 minus that
@@ -198,14 +200,24 @@ def map(model: Model, ax: Axes, *, values: str = "prediction", X: TableLike = No
     elif values == "uncertainty":
         own = 1.0 - model.output.apply_link(model.raw).max(axis=1)
         label, colors = "probability that the predicted class is wrong", "magma"
+    elif values == "distance":
+        own, label, colors = distances_of(model), "distance to the nearest label", "cividis"
     else:
-        expected = "'prediction', 'residual' or 'uncertainty'"
+        expected = "'prediction', 'residual', 'uncertainty' or 'distance'"
         raise ValueError(f"values must be {expected}, got {values!r}.")
     low, high = (float(end) for end in np.quantile(own, [0.01, 0.99]))
     if values == "residual":
         high = float(np.quantile(np.abs(own), 0.95)) or 1.0
         low = 0.0 if classes is not None else -high
     _map(model, X, ax, rows, own, label, (colors, low, high))
+
+
+def distances_of(model: Model) -> Array:
+    """Return distances of the fitted rows to the nearest label; infinite ones as the farthest."""
+    own = distances_to_labels(model, Predictions(model.raw, Rows(), np.arange(model.n_rows)))
+    if np.isnan(own).any():
+        raise ValueError("values='distance' needs a fit with coordinates or a graph.")
+    return np.minimum(own, own[np.isfinite(own)].max(initial=0.0))
 
 
 def _map(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebboost._common import IntArray, TableLike
+from ebboost.applicability import applicability_of
 from ebboost.data.checks import node_positions
 from ebboost.files.archive import replace_file
 from ebboost.formatting import count, figure, listed, number, percent, shorten
@@ -36,6 +37,7 @@ from ebboost.inspection.html import (
 )
 from ebboost.intervals import half_widths
 from ebboost.model import metric_of
+from ebboost.predict import Predictions, Rows
 from ebboost.summary import distance_text, gain_text, is_harm
 
 FEW_LABELS = 200
@@ -379,6 +381,8 @@ def maps(context: Context) -> Html:
     shown = {"Predictions": "prediction"}
     if context.held is not None:
         shown |= {"Residuals": "residual", "Uncertainty": "uncertainty"}
+    if context.model.separation is not None:
+        shown["Distance to labels"] = "distance"
     drawn = []
     for name, values in shown.items():
         draw = partial(plots.map, context.estimator, values=values, X=context.X)
@@ -426,6 +430,11 @@ def to_predict(context: Context) -> Html:
         near = (model.places.graph.adjacency != 0).astype(float) @ is_known.astype(float)
         far = percent(float((near[rows] == 0).mean()))
         text += f" {far} of them have no labelled neighbour."
+    if model.separation is not None:
+        outside = applicability_of(model, Predictions(model.raw[rows], Rows(), rows)).outside
+        text += f" {percent(float(outside.mean()))} are farther from labels, or more unlike "
+        text += "labelled rows, than where errors were measured: trust these less "
+        text += "(model.applicability())."
     panel = _numbers if model.output.classes is None else _classes
     return joined(paragraph(text), panel(context, rows))
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _num_samples
 
 from ebboost._common import Array, IntArray, Seed, check_number
 from ebboost.data import checks
-from ebboost.data.distances import Distances, deal, matched_folds
+from ebboost.data.distances import Distances, deal, matched_folds, squares
 from ebboost.data.labels import Labels, split_in_time
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import column_of
@@ -26,7 +26,7 @@ from ebboost.data.row_order import RowOrder
 from ebboost.graph import Graph
 from ebboost.graph._build import as_points
 from ebboost.graph.ids import as_row_numbers, is_missing
-from ebboost.kriging import likeliest_process
+from ebboost.kriging import correlation_range
 
 Fold = tuple[IntArray, IntArray]
 
@@ -302,8 +302,7 @@ class BlockFold(Splitter):
         points = distances.scale * points[rows]
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         size = self.size if self.size != "range" else _range(points, y, rows)
-        cells = np.floor(points / float(size) + random.random(points.shape[1])).astype(np.int64)
-        block = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+        block = squares(points, float(size), random)
         if block.max() + 1 < self.n_splits:
             raise ValueError(
                 f"There are {block.max() + 1} blocks of size {float(size):.3g} for "
@@ -324,10 +323,7 @@ def _range(points: Array, y: Any, rows: IntArray) -> float:
         values = np.asarray(np.asarray(y)[rows].tolist(), dtype=np.float64)
     except (TypeError, ValueError, IndexError):
         raise ValueError('size="range" needs labels y that are numbers: pass a size.') from None
-    extent = float(np.linalg.norm(np.ptp(points, axis=0)))
-    centered = values - values.mean()
-    process = likeliest_process(points, centered, np.ones(rows.size), 0.5, 1e-3, 0)
-    return min(3.0 * process.range, extent / 3.0)
+    return correlation_range(points, values)
 
 
 def _distances(coordinates: Any, graph: Graph | None, X: Any, name: str) -> Distances:
