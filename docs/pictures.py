@@ -72,7 +72,43 @@ def members() -> plt.Figure:
     return figure
 
 
-FIGURES = {"houses.png": houses, "members.svg": members}
+def far() -> plt.Figure:
+    """Draw a field with gaps between labels: the truth, the prediction, how wide intervals are."""
+    rng = np.random.default_rng(1)
+    points = rng.random((6000, 2))
+    waves, phases = 7.0 * rng.normal(size=(2, 40)), rng.uniform(0, 2 * np.pi, 40)
+    truth = np.sqrt(2 / 40) * np.cos(points @ waves + phases).sum(axis=1)
+    y = truth + rng.normal(0, 0.3, 6000)
+    centers = rng.random((14, 2))
+    gap = np.linalg.norm(points[:, None] - centers, axis=2).min(axis=1)
+    known = np.flatnonzero((gap < 0.08) & (rng.random(6000) < 0.5))
+    model = eb.EBBSRegressor(random_state=0)
+    model.fit(points, y[known], nodes=known, coordinates=[0, 1])
+    prediction, lower, upper = model.predict(interval=0.9)
+    unknown = np.setdiff1d(np.arange(6000), known)
+    inside = np.mean(((lower <= y) & (y <= upper))[unknown])
+    shown = {
+        "truth, and where labels are": truth,
+        "prediction": prediction,
+        f"width of 90 % intervals: {100 * inside:.0f} % inside": upper - lower,
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
+    ends = np.quantile(truth, [0.01, 0.99])
+    for axis, (title, values) in zip(axes, shown.items(), strict=True):
+        is_width = axis is axes[2]
+        scale = {} if is_width else {"vmin": ends[0], "vmax": ends[1]}
+        colors = "magma" if is_width else "RdYlBu_r"
+        drawn = axis.tripcolor(*points.T, values, cmap=colors, rasterized=True, **scale)
+        color = "white" if is_width else "black"
+        axis.scatter(*points[known].T, s=1.5, color=color, linewidths=0)
+        axis.set(title=title, xticks=[], yticks=[])
+        axis.set_aspect("equal")
+        axis.spines[:].set_visible(False)
+        figure.colorbar(drawn, ax=axis, shrink=0.85, pad=0.01)
+    return figure
+
+
+FIGURES = {"houses.png": houses, "members.svg": members, "far.png": far}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from scipy.spatial import cKDTree
 
 import ebboost as eb
 from ebboost.data.distances import Distances, difference, separate, transport
+from ebboost.intervals import two_variances
 from ebboost.kriging import GaussianProcess, likeliest_process
 
 LEVEL = 0.9
@@ -210,3 +211,60 @@ def test_other_models_are_fitted_far_from_labels(kind):
     assert model.model_.separation.is_matched
     assert not any(one.process is not None for one in model.model_.components)
     assert np.isfinite(np.asarray(model.predict(), dtype=float)).all()
+
+
+# ---------------------------------------------------------------------- folds by name, graphs
+
+
+def test_folds_can_be_asked_for():
+    X, y, known = on_a_map("random", 500)
+    rows = np.flatnonzero(known)
+
+    def facts(how, **where):
+        model = eb.EBBSRegressor(10, n_folds=how, random_state=0, n_jobs=1)
+        where = where or {"coordinates": [1, 2]}
+        return model.fit(X, y[rows], nodes=rows, **where).model_.separation
+
+    assert not facts("random").is_matched
+    wide = facts("blocks")
+    assert wide.is_matched and wide.held_out > 2.0 * wide.at_random
+    rows = np.flatnonzero(X[:, 1] < 0.5)
+    assert not facts("random").is_matched and facts("distance").is_matched
+    graph = {"graph": eb.Graph.build_knn(X[:, 1:], 5)}
+    with pytest.raises(ValueError, match="coordinates="):
+        facts("blocks", **graph)
+    rows = np.arange(500)
+    with pytest.raises(ValueError, match="rows to predict"):
+        facts("distance", **graph)
+
+
+def test_rows_far_from_labels_in_a_graph_are_named():
+    path = eb.Graph.from_edges(range(199), range(1, 200), n_nodes=202)  # and two nodes alone
+    X = np.random.default_rng(0).normal(size=(202, 2))
+    known = np.arange(0, 180, 2)
+    model = eb.EBBSRegressor(10, random_state=0, n_jobs=1)
+    model.fit(X, X[known, 0], nodes=known, graph=path)
+    assert model.model_.separation.unit == "hops"
+    far = model.applicability(X[:3], attach=([0, 1], [0, 199]))
+    np.testing.assert_array_equal(far.distance, [1.0, 22.0, np.inf])
+    assert far.outside.tolist()[1:] == [True, True]
+    with pytest.warns(UserWarning, match="1 of 3 rows are more than"):
+        model.predict(X[:3], attach=([0, 1], [0, 199]))
+
+
+def test_distance_fold_holds_out_parts_of_graphs_that_are_not_connected():
+    path = eb.Graph.from_edges(range(299), range(1, 300), n_nodes=310)
+    y = np.where(np.arange(310) < 200, 1.0, np.nan)
+    folds = list(eb.DistanceFold(3, graph=path, random_state=0).split(None, y))
+    where = Distances(None, path, np.arange(310))
+    held = [np.median(where.nearest(test, train)[0]) for train, test in folds]
+    assert min(held) > 10.0
+
+
+def test_variances_far_away_are_those_of_the_process_if_few_blocks_say_otherwise():
+    rng = np.random.default_rng(0)
+    variance = np.repeat([0.1, 5.0], [900, 100])
+    residual = np.sqrt(0.5 + 2.0 * variance) * rng.normal(size=1000)
+    few, many = (two_variances(residual, variance, 1.0, count) for count in (1, 10_000))
+    assert abs(few[0] * few[1] - 1.0) < 0.1  # the unit, which is the noise of the process
+    assert abs(many[0] * many[1] - 2.0) < 0.6 and abs(many[0] - 0.5) < 0.1

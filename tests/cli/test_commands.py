@@ -176,6 +176,18 @@ def test_coordinates_take_the_place_of_edges(folder):
     assert "no column 'log'" in error("fit", *words[:3], "--coordinates", "log", "lat")
 
 
+def test_folds_are_a_number_or_drawn_by_name(folder):
+    words = ("fit", "nodes.csv", "-t", "price", "--rounds", 5, "-o", "m.ebb", "--folds")
+    out = run(*words, "blocks", "--coordinates", "lon", "lat").out
+    assert eb.load("m.ebb").n_folds == "blocks" and "blocks of labels were held out" in out
+    table = pd.read_csv(io.StringIO(run("predict", "m.ebb", "--applicability").out))
+    assert table.columns[-3:].tolist() == ["distance", "dissimilarity", "outside"]
+    assert "from 1 up, random, distance or blocks, got 'block'" in error(
+        *words, "block", "--coordinates", "lon", "lat", code=2
+    )
+    assert "needs coordinates" in error(*words[:2], "edges.csv", *words[2:], "blocks")
+
+
 def test_maps_need_no_coordinates(folder):
     geopandas = pytest.importorskip("geopandas")
     nodes = pd.read_csv("nodes.csv", dtype={"id": str})

@@ -272,6 +272,6 @@ def separate(
     samples = (to_predict, at_random, held_out)
     every = np.concatenate(samples)
     end = float(every[np.isfinite(every)].max(initial=0.0))
-    means = [float(connected(one, end).mean()) if one.size else 0.0 for one in samples]
-    farthest = float(held_out.max())
-    return fold, Separation(*means, distances.unit, farthest, bool(is_matched), n_blocks)
+    far, near, held = (float(connected(one, end).mean()) if one.size else 0.0 for one in samples)
+    facts = (distances.unit, float(held_out.max()), bool(is_matched), n_blocks)
+    return fold, Separation(far, near, held, *facts)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ebboost._common import Array, BoolArray, IntArray
+from ebboost.data.distances import Separation
 from ebboost.data.leakage import COPY, MIN_ROWS, explained_share, within_classes
 from ebboost.data.table import Table
 from ebboost.formatting import count, listed, percent, shorten
@@ -108,7 +109,11 @@ def _column_problem(
 
 
 def graph_findings(
-    graph: Graph, nodes: IntArray, labels: Array, classes: bool
+    graph: Graph,
+    nodes: IntArray,
+    labels: Array,
+    classes: bool,
+    separation: Separation | None = None,
 ) -> Iterator[Finding]:
     """Yield problems of a graph and of the labels on it; ``labels`` are those of ``nodes``."""
     labelled = np.zeros(graph.n_nodes, dtype=bool)
@@ -131,8 +136,10 @@ def graph_findings(
         yield Finding(
             f"Nodes to predict are neighbours of each other: {percent(share)} of their neighbours "
             f"are labelled, {percent(usual)} of those of labelled nodes.",
-            "Labels that are held out at random overstate what the graph is worth there: compare "
-            "with eb.cross_validate(cv=eb.GraphBlockFold()).",
+            "Blocks of labels were held out, as far from others as these nodes."
+            if separation is not None and separation.is_matched
+            else "Labels that are held out at random overstate what the graph is worth there: pass "
+            "n_folds='distance'.",
         )
     if classes and within_classes(graph, nodes, labels):
         problem = "Edges connect nodes of the same class only."

@@ -178,9 +178,14 @@ def member_rows(model: Model) -> list[MemberRow]:
 # ---------------------------------------------------------------------- intervals and probabilities
 
 
+def at_rows(model: Model, rows: IntArray) -> Predictions:
+    """Return the predictions of fitted rows."""
+    return Predictions(model.raw[rows], Rows(), rows)
+
+
 def deviations(model: Model) -> Array:
     """Return the standard deviation of the label of each row."""
-    everywhere = Predictions(model.raw, Rows(), np.arange(model.n_rows))
+    everywhere = at_rows(model, np.arange(model.n_rows))
     return np.asarray(distribution_of(model, everywhere).std())
 
 

@@ -262,7 +262,7 @@ def check_data(source: Any, random_state: Any = 0, estimator: Any = None) -> Gra
     if places is not None and (places.are_rows or places.graph.n_edges):
         graph = places.graph
         nodes, on_nodes = labels_of_nodes(places, labels.rows, values.astype(float), classes)
-        findings += graph_findings(graph, nodes, on_nodes, classes)
+        findings += graph_findings(graph, nodes, on_nodes, classes, source.separation)
         autocorrelation = label_autocorrelation(graph, nodes, on_nodes, classes, random_state)
         n_neighbors = np.diff(graph.adjacency.indptr)
         sizes = {

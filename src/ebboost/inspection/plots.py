@@ -21,7 +21,6 @@ from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Held, fitted_model, require_held_out
 from ebboost.losses import SquaredError
 from ebboost.model import Model, metric_of
-from ebboost.predict import Predictions, Rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -214,7 +213,7 @@ def map(model: Model, ax: Axes, *, values: str = "prediction", X: TableLike = No
 
 def distances_of(model: Model) -> Array:
     """Return distances of the fitted rows to the nearest label; infinite ones as the farthest."""
-    own = distances_to_labels(model, Predictions(model.raw, Rows(), np.arange(model.n_rows)))
+    own = distances_to_labels(model, diagnostics.at_rows(model, np.arange(model.n_rows)))
     if np.isnan(own).any():
         raise ValueError("values='distance' needs a fit with coordinates or a graph.")
     return np.minimum(own, own[np.isfinite(own)].max(initial=0.0))

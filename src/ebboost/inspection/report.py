@@ -37,7 +37,6 @@ from ebboost.inspection.html import (
 )
 from ebboost.intervals import half_widths
 from ebboost.model import metric_of
-from ebboost.predict import Predictions, Rows
 from ebboost.summary import distance_text, gain_text, is_harm
 
 FEW_LABELS = 200
@@ -212,7 +211,7 @@ def findings(context: Context) -> Iterator[Finding]:
         yield Finding(problem, "Fit without the graph, and check its edges.")
     if model.places is not None and (model.places.are_rows or model.places.graph.n_edges):
         nodes = labels_of_nodes(model.places, model.labels.rows, labels, classes is not None)
-        yield from graph_findings(model.places.graph, *nodes, classes is not None)
+        yield from graph_findings(model.places.graph, *nodes, classes is not None, model.separation)
     if context.table is None:
         yield Finding("The table is not in this model.", NO_TABLE)
     else:
@@ -431,7 +430,7 @@ def to_predict(context: Context) -> Html:
         far = percent(float((near[rows] == 0).mean()))
         text += f" {far} of them have no labelled neighbour."
     if model.separation is not None:
-        outside = applicability_of(model, Predictions(model.raw[rows], Rows(), rows)).outside
+        outside = applicability_of(model, diagnostics.at_rows(model, rows)).outside
         text += f" {percent(float(outside.mean()))} are farther from labels, or more unlike "
         text += "labelled rows, than where errors were measured: trust these less "
         text += "(model.applicability())."

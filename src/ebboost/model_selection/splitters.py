@@ -23,6 +23,7 @@ from ebboost.data.labels import Labels, split_in_time
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import column_of
 from ebboost.data.row_order import RowOrder
+from ebboost.formatting import count
 from ebboost.graph import Graph
 from ebboost.graph._build import as_points
 from ebboost.graph.ids import as_row_numbers, is_missing
@@ -305,8 +306,9 @@ class BlockFold(Splitter):
         block = squares(points, float(size), random)
         if block.max() + 1 < self.n_splits:
             raise ValueError(
-                f"There are {block.max() + 1} blocks of size {float(size):.3g} for "
-                f"n_splits={self.n_splits}: pass a smaller size."
+                f"n_splits={self.n_splits} needs as many blocks, and labels are in "
+                f"{count(int(block.max()) + 1, 'block')} of size {float(size):.3g}: pass a smaller "
+                "size."
             )
         fold = deal(block, self.n_splits, random)
         for number in range(self.n_splits):
@@ -314,6 +316,10 @@ class BlockFold(Splitter):
             if self.buffer:
                 gap = cKDTree(points[held_out]).query(points[others])[0]
                 others = others[gap >= self.buffer]
+            if not others.size:
+                raise ValueError(
+                    f"buffer={self.buffer:g} leaves no label to train on: pass a smaller one."
+                )
             yield rows[others], rows[held_out]
 
 
@@ -334,7 +340,8 @@ def _distances(coordinates: Any, graph: Graph | None, X: Any, name: str) -> Dist
         return Distances(as_points(coordinates, "euclidean", "coordinates"))
     graph = X if isinstance(X, Graph) else graph
     if graph is None:
-        raise ValueError(f"{name} needs points: pass {name}(5, coordinates=points).")
+        more = " or graph=g" if name == "DistanceFold" else ""
+        raise ValueError(f"{name} needs points: pass {name}(5, coordinates=points){more}.")
     return Distances(None, graph, np.arange(graph.n_nodes))
 
 
