@@ -416,12 +416,7 @@ def draw_folds(
 
 
 def match_distances(
-    settings: Any,
-    folds: Folds,
-    places: Places,
-    points: Coordinates | None,
-    n_rows: int,
-    seed: int,
+    settings: Any, folds: Folds, places: Places, points: Coordinates | None, n_rows: int, seed: int
 ) -> tuple[Folds, Separation | None]:
     """Return folds whose held-out labels are as far from the others as the rows to predict are."""
     distances, how, rows = Distances.of(places, points), settings.n_folds, folds.labels.rows
