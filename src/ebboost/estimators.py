@@ -54,7 +54,7 @@ PARAMETERS = """n_estimators : int, default=3000
         Folds of the labels. A model of each member is trained for each fold, without its labels.
         1: a tenth of the labels is held out, and one or two members are trained once, as in the
         preset "fast".
-        ``"auto"``: 8 up to 5 000 labels, 5 up to 50 000, else 3, at random, or in blocks if the
+        ``"auto"``: 8 up to 5 000 labels, 4 up to 50 000, else 3, at random, or in blocks if the
         rows to predict are farther from labels. ``"random"`` and ``"distance"`` decide that;
         ``"blocks"`` are as wide as labels are correlated, see :class:`BlockFold`.
     max_seconds : float, optional

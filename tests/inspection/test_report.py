@@ -182,7 +182,7 @@ def test_areas_are_drawn_as_such(plain):
     assert len(axes.collections[-1].get_paths()) == N
     with pytest.raises(ValueError, match="nothing to draw on a map"):
         eb.plot.map(plain, axes)
-    with pytest.raises(ValueError, match="'prediction', 'residual' or 'uncertainty'"):
+    with pytest.raises(ValueError, match="'residual', 'uncertainty' or 'distance'"):
         eb.plot.map(plain, axes, values="mean", X=X)
     with pytest.raises(ValueError, match="name must be one of"):
         plain.plot("maps")
