@@ -28,6 +28,7 @@ def shown(monkeypatch, stream, verbose, seconds, **settings):
     """Return what a fit writes."""
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr(Watch, "silent_seconds", seconds)
+    monkeypatch.setattr(Watch, "_has_explained", False)
     clock = itertools.count()  # a second from look to look
     monkeypatch.setattr("ebboost.callbacks.time", SimpleNamespace(monotonic=lambda: next(clock)))
     settings = {"n_jobs": 1, "random_state": 0, "n_folds": 3} | settings

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
+    from ebboost.inspection.shap import shap_values
     from ebboost.model_selection.bind import bind
     from ebboost.model_selection.cross_validation import cross_validate
     from ebboost.model_selection.splitters import BlockFold, DistanceFold, GraphBlockFold, TimeSplit
@@ -58,7 +59,7 @@ __all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "Pred
 __all__ += ["Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
 __all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "load", "paper"]
-__all__ += ["plot", "tune", "write_report"]
+__all__ += ["plot", "shap_values", "tune", "write_report"]
 
 _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "Applicability": "ebboost.applicability",
@@ -69,6 +70,7 @@ _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "GraphCheck": "ebboost.inspection.graph_check",
     "check_graph": "ebboost.inspection.graph_check",
     "write_report": "ebboost.inspection.report",
+    "shap_values": "ebboost.inspection.shap",
     "bind": "ebboost.model_selection.bind",
     "cross_validate": "ebboost.model_selection.cross_validation",
     "BlockFold": "ebboost.model_selection.splitters",

@@ -5,6 +5,8 @@ Pebesma (2021), the distance to the most similar labelled row in standardised co
 their importance, over the mean distance of labelled rows.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Callbacks of the boosting loop: early stopping, Ctrl-C and time limits, progress."""
 
+from __future__ import annotations
+
 import math
 import signal
 import sys
@@ -49,7 +51,7 @@ class RoundInfo:
     n_rounds: int
     training_loss: float
     validation_loss: float | None
-    model: "Point"
+    model: Point
     step: float
     grown: tuple[Array, Array, Array]
     member: str = ""
@@ -99,7 +101,7 @@ class Callback:
         """
         return None
 
-    def after_training(self, model: "Point") -> "Point":
+    def after_training(self, model: Point) -> Point:
         """Run at the end of each model.
 
         Parameters
@@ -160,7 +162,7 @@ class EarlyStopping(Callback):
             f"{info.round + 1} rounds: it must be a finite number for some model."
         )
 
-    def after_training(self, model: "Point") -> "Point":  # noqa: D102
+    def after_training(self, model: Point) -> Point:  # noqa: D102
         return model if self._best is None else self._best
 
 
@@ -179,6 +181,7 @@ class Watch(Callback):
     grace_seconds = 2.0
     silent_seconds = 10.0
     _last = -grace_seconds
+    _has_explained = False  # in this process
 
     def __init__(self, max_seconds: float | None = None, verbose: int = 0) -> None:
         self.start = time.monotonic()
@@ -204,7 +207,7 @@ class Watch(Callback):
         has_time = seconds is None or time.monotonic() <= self.start + seconds
         return "" if has_time else f"max_seconds={seconds:g}"
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> Watch:
         is_main = threading.current_thread() is threading.main_thread()
         self._installed = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if self._installed:
@@ -247,7 +250,8 @@ class Watch(Callback):
             self._next = now + 0.2
         else:
             options = "max_seconds= ends a fit earlier, verbose=1 shows more, verbose=-1 nothing"
-            self.write(f"ebboost: {text} ({options}).")
+            self.write(f"ebboost: {text}" + ("" if Watch._has_explained else f" ({options})"))
+            Watch._has_explained = True
             self._next = math.inf
 
     def write(self, text: str, end: str = "\n") -> None:

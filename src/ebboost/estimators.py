@@ -42,6 +42,14 @@ from ebboost.summary import summarize
 if TYPE_CHECKING:
     from ebboost.learners import Learner
 
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Has nothing."""
+
+
 PARAMETERS = """n_estimators : int, default=3000
         Maximum number of rounds of each model; early stopping usually ends earlier.
     learning_rate : float, optional
@@ -106,6 +114,20 @@ OF_LEARNERS = {
     "subsample",
 }
 OF_LEARNERS |= {"colsample_bytree", "min_child_weight", "max_bin", "n_units"}
+#: Names of other libraries for parameters that are here, too.
+OTHER_NAMES = {
+    "early_stopping_rounds": "early_stopping",
+    "n_iter_no_change": "early_stopping",
+    "objective": "loss",
+    "categorical_feature": "categorical_features",
+    "cat_features": "categorical_features",
+    "iterations": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "eta": "learning_rate",
+    "seed": "random_state",
+    "num_threads": "n_jobs",
+    "verbosity": "verbose",
+}
 
 
 def documented(**parts: str) -> Callable[[type], type]:
@@ -126,7 +148,7 @@ def learned(path: str, doc: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class BaseEBBS(BaseEstimator):
+class BaseEBBS(CallbackSupportMixin, BaseEstimator):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
     _classes: ClassVar[bool] = False
@@ -180,7 +202,9 @@ class BaseEBBS(BaseEstimator):
         if unknown:
             near = get_close_matches(unknown[0], signature(cls).parameters, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"See help({cls.__name__})."
-            if unknown[0] in OF_LEARNERS:
+            if unknown[0] in OTHER_NAMES:
+                hint = f"It is {OTHER_NAMES[unknown[0]]}={parameters[unknown[0]]!r} here."
+            elif unknown[0] in OF_LEARNERS:
                 value = f"{unknown[0]}={parameters[unknown[0]]!r}"
                 hint = f"It belongs to the learner: {cls.__name__}(learner=eb.LightGBM({value}))."
             raise TypeError(f"{cls.__name__} has no parameter {unknown[0]!r}. {hint}")
@@ -292,10 +316,13 @@ class BaseEBBS(BaseEstimator):
         self._validate_params()
         if isinstance(sample_weight, Graph):
             raise TypeError("Name the graph: fit(X, y, graph=graph).")
-        model = self._fit(
+        train = self._fit
+        if "_skl_callbacks" in vars(self):  # set_callbacks of scikit-learn 1.9
+            from ebboost._sklearn_callbacks import fit_with_callbacks as train
+        model = train(
             self,
-            X,
-            y,
+            X=X,
+            y=y,
             classes=self._classes,
             graph=graph,
             nodes=nodes,
@@ -612,6 +639,30 @@ class BaseEBBS(BaseEstimator):
         from ebboost.inspection.report import write_report
 
         write_report(self, path, **options)
+
+    def importances(self) -> Any:
+        """Return what share of what was learned came from each column, as a dataframe.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+            ``column``, ``share``, and its parts: of the row's ``own`` values, and of those of
+            ``neighbors``; most important first.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> model = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 1])
+        >>> model.importances()["column"].tolist()
+        ['x1', 'x0']
+        """
+        from ebboost.inspection.diagnostics import importances
+
+        rows = importances(self.model_)
+        shares = {"share": "share", "own": "own", "neighbors": "of_neighbors"}
+        table = {key: [getattr(row, name) for row in rows] for key, name in shares.items()}
+        return as_frame({"column": [row.name for row in rows]} | table)
 
     def explanations(self, nodes: ArrayLike, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted rows as exact sums of contributions, to print or plot.

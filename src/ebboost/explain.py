@@ -6,6 +6,8 @@ h are the weights of the labels and e their residuals. For other likelihoods h i
 the labels, K = (SᵀHS + Q)⁻¹, and e = z − ∇ℓ/h are working residuals: the mode z is then K H e.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape

@@ -939,7 +939,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
     if labels.size:
         weights, intercept, together, without = weigh(data, runs)
     if without is not None:
-        gain = Gain.of(loss, labels, without, together)
+        gain = Gain.of(loss, labels, without, together, folds.training[0].size)
     kept = np.flatnonzero(weights).tolist()
     final = [runs[k] for k in kept]
     forecast = process = None

@@ -6,6 +6,8 @@ of labels that models were not trained on. Intervals have the ends of that distr
 levels that contain as many of those labels as wanted.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """Metrics of predictions, by name: deviance, D², and those of classes and numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,7 +41,7 @@ class Scored(NamedTuple):
         """One-hot labels, of classes."""
         return one_hot(self.target)
 
-    def subset(self, rows: NDArray[Any]) -> "Scored":
+    def subset(self, rows: NDArray[Any]) -> Scored:
         """Return some of the nodes."""
         offset = None if self.offset is None else self.offset[rows]
         parts = (self.scores[rows], self.target[rows], self.weight[rows])

@@ -3,6 +3,8 @@
 A smoother holds parameters; ``smoother.operator(graph)`` is the linear map P on one graph.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
@@ -45,11 +47,11 @@ class Operator(ABC):
         return self.apply(gradient)
 
     @property
-    def magnitude(self) -> "Operator | None":
+    def magnitude(self) -> Operator | None:
         """A map without negative entries that bounds those of P in size, None if none is known."""
         return self if self.nonnegative else None
 
-    def around(self, rows: IntArray) -> "tuple[IntArray, Operator] | None":
+    def around(self, rows: IntArray) -> tuple[IntArray, Operator] | None:
         """Return the rows whose scores matter at some rows, and P on these; None if all do."""
         return None
 

@@ -7,7 +7,7 @@ from ebboost.formatting import figure
 from ebboost.intervals import half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
 
-HARM = 2.5  # standard errors by which the graph must raise the error for a warning
+HARM = 2.0  # standard errors by which the graph must raise the error for a warning
 
 
 def summarize(model: Model) -> str:

@@ -55,7 +55,7 @@ def test_the_fit_is_the_model_and_its_gain():
 def test_the_verdict_is_that_of_the_errors():
     for with_graph, words in (
         (0.5, "The graph helps. RMSE 1.000 without the graph, 0.5000 with it"),
-        (0.9, "adds little: the difference is within three standard errors"),
+        (0.9, "adds little: the difference is within two standard errors"),
         (1.5, "does harm: fit without it"),
     ):
         assert words in verdict(eb.Gain("RMSE", 1.0, with_graph, 0.1, 100), True)

@@ -1,5 +1,7 @@
 """Fit and predict on a cluster, as its users call them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral

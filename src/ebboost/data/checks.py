@@ -361,6 +361,9 @@ def _check_label_range(values: NDArray[Any], name: str) -> None:
 
 def _weights(sample_weight: ArrayLike, size: int) -> Array:
     """Return finite non-negative weights, one per label; relative ones if they are extreme."""
+    if isinstance(sample_weight, str):
+        problem = f"sample_weight must hold numbers, one per label, got the text {sample_weight!r}"
+        raise ValueError(f"{problem}: pass X.pop({sample_weight!r}).")
     check_real(sample_weight, "sample_weight")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)

@@ -3,6 +3,8 @@
 :class:`NeighborFeatures` and :class:`SpectralFeatures` are also transformers for any model.
 """
 
+from __future__ import annotations
+
 from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

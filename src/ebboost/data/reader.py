@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from ebboost._common import Array, TableLike
+from ebboost._common import Array, TableLike, warn_caller
 from ebboost.data.table import MAX_VALUE, Table
 from ebboost.graph.ids import is_missing
 
@@ -27,6 +27,7 @@ MAX_INTEGER = 2**53  # double precision cannot tell larger ones apart
 # Sparse tables up to these sizes, 256 MB, are dense ones.
 MAX_DENSE_COLUMNS = 128
 MAX_DENSE_ENTRIES = 1 << 25
+NAMES = (0.9, 50)  # share of different texts in a column of names, and how many at least
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -70,6 +71,14 @@ class TableReader:
         listed = self._listed_categories()
         coded = [p for p, c in enumerate(columns.values()) if p in listed or _is_text(c)]
         self.categories = {p: _categories(columns[name := self.names[p]], name) for p in coded}
+        for position, categories in self.categories.items():
+            column = self.names[position]
+            if len(categories) >= max(NAMES[0] * len(columns[column]), NAMES[1]):
+                warn_caller(
+                    f"Column {column!r} of X has {len(categories)} different texts in "
+                    f"{len(columns[column])} rows, like an id or a name, from which nothing can be "
+                    f"learned: leave it out, X.drop(columns={column!r})."
+                )
         types = [column.dtype for column in columns.values()]
         self.dates = tuple(p for p, kind in enumerate(types) if kind in (nw.Datetime, nw.Date))
         return self._read_columns(columns)

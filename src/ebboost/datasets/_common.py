@@ -1,5 +1,7 @@
 """What the data sets share: their types, and pandas."""
 
+from __future__ import annotations
+
 from types import ModuleType
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Folders in the format of the GNN benchmarks: X.csv, y.csv, graph.graphml and masks.json."""
 
+from __future__ import annotations
+
 import json
 import os
 from pathlib import Path
@@ -94,7 +96,7 @@ def _positions(rows: object) -> NDArray[Any]:
     return np.asarray(rows) if rows != [] else np.zeros(0, dtype=np.int64)
 
 
-def _read_csv(path: Path) -> "DataFrame":
+def _read_csv(path: Path) -> DataFrame:
     try:
         return import_pandas("load_folder").read_csv(path)
     except ValueError as error:

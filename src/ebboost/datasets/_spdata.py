@@ -1,5 +1,7 @@
 """The data sets of the package, all CC0: R's spData::elect80, spData::house, geodaData::ncovr."""
 
+from __future__ import annotations
+
 from importlib import resources
 from typing import Any
 

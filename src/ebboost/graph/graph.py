@@ -22,7 +22,7 @@ from ebboost._common import TableLike
 from ebboost.graph import _build, _convert
 from ebboost.graph._build import Ends, Metric, Points, as_points
 from ebboost.graph._edges import count_one_way, distance_weights, merge_directions, one_way_matrix
-from ebboost.graph.ids import Ids, as_id_array, as_row_numbers, lookup
+from ebboost.graph.ids import Ids, as_id_array, as_row_numbers, check_unique_ids, is_default, lookup
 
 
 class Graph:
@@ -418,6 +418,44 @@ class Graph:
         """
         points = as_points(coords, metric)
         return cls._between(points, _build.radius_edges(points, radius, metric), metric, weight)
+
+    @classmethod
+    def build_contiguity(cls, geometry: Any, rook: bool = False) -> Self:
+        """Connect polygons that share a border; needs geopandas.
+
+        Parameters
+        ----------
+        geometry : GeoDataFrame or GeoSeries
+            Polygons, one for each node. Its index has the ids of the nodes.
+        rook : bool, default=False
+            Whether polygons must share a line; otherwise a corner is enough.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> import ebboost as eb, geopandas
+        >>> from shapely import box
+        >>> squares = [box(0, 0, 1, 1), box(1, 0, 2, 1), box(1, 1, 2, 2)]
+        >>> areas = geopandas.GeoSeries(squares, index=["a", "b", "c"])
+        >>> eb.Graph.build_contiguity(areas).n_edges
+        3
+        >>> eb.Graph.build_contiguity(areas, rook=True).n_edges
+        2
+        """
+        from ebboost.graph._contiguity import contiguity_edges
+
+        if not hasattr(geometry, "sindex"):
+            kind = type(geometry).__name__
+            raise TypeError(f"geometry must be a GeoDataFrame or a GeoSeries, got {kind}.")
+        series = geometry.geometry
+        low, high = contiguity_edges(series, rook)
+        ids = as_id_array(series.index, "the index of geometry")
+        check_unique_ids(ids)
+        one_way = one_way_matrix(low, high, None, len(series))
+        return cls._from(_convert.Conversion(one_way, False, None if is_default(ids) else ids))
 
     @classmethod
     def _between(cls, points: Points, ends: Ends, metric: Metric, weight: str | None) -> Self:

@@ -27,7 +27,7 @@ from ebboost.summary import gain_text, is_harm
 TASKS = ("auto", "regression", "classification")
 PERMUTATIONS = (19, 199)  # the fewest and the most
 MAX_COMPARISONS = 100_000_000  # edges times permutations
-CLEAR = 3.0  # standard errors of a gain that is more than chance
+CLEAR = 2.0  # standard errors of a gain that is more than chance
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def verdict(gain: Gain, uses_graph: bool) -> str:
     if is_harm(gain):
         text = "The graph does harm: fit without it."
     elif gain.without - gain.with_graph <= CLEAR * gain.standard_error:
-        text = "The graph adds little: the difference is within three standard errors."
+        text = "The graph adds little: the difference is within two standard errors."
     return f"{text} {gain_text(gain)}."
 
 

@@ -1,5 +1,7 @@
 """Interfaces between the boosting loop, model files and a library of weak learners."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -60,7 +62,7 @@ class Learner(BaseEstimator, ABC):
     @abstractmethod
     def bin(
         self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
-    ) -> "Binned":
+    ) -> Binned:
         """Bin some rows of a table, once for the models of all folds.
 
         Parameters
@@ -87,7 +89,7 @@ class Learner(BaseEstimator, ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, files: dict[str, bytes]) -> "Ensemble":
+    def load(cls, files: dict[str, bytes]) -> Ensemble:
         """Return the ensemble that :meth:`Ensemble.files` wrote.
 
         Parameters
@@ -133,7 +135,7 @@ class Binned(ABC):
     """A binned table."""
 
     @abstractmethod
-    def grower(self, seed: int) -> "Grower":
+    def grower(self, seed: int) -> Grower:
         """Return a grower without trees."""
 
 
@@ -158,7 +160,7 @@ class Grower(ABC):
         """
 
     @abstractmethod
-    def compile(self, weights: Sequence[float]) -> "Ensemble":
+    def compile(self, weights: Sequence[float]) -> Ensemble:
         """Return Σ_t weights[t] · tree_t as one model; trees beyond the weights are dropped.
 
         Parameters
@@ -201,7 +203,7 @@ class Ensemble(ABC):
         return None
 
     @classmethod
-    def mean(cls, ensembles: "Sequence[Self]") -> "Ensemble":
+    def mean(cls, ensembles: Sequence[Self]) -> Ensemble:
         """Return the mean of the models of all folds."""
         return ensembles[0] if len(ensembles) == 1 else MeanEnsemble(ensembles)
 

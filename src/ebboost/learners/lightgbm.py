@@ -4,6 +4,8 @@ Training uses LightGBM's documented interface: ``Booster.update`` takes the grad
 ``Booster.eval_train`` hands out its buffer of scores, which the next update then uses again.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ class LightGBM(Learner):
 
     def bin(
         self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
-    ) -> "LightGBMBinned":
+    ) -> LightGBMBinned:
         """Bin the rows; see :meth:`Learner.bin`."""
         self.check(device)
         table = table.subset(rows) if rows.size < table.n_rows else table
@@ -112,7 +114,7 @@ class LightGBM(Learner):
         return LightGBMBinned(table, params | own, n_outputs)
 
     @classmethod
-    def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
+    def load(cls, files: dict[str, bytes]) -> LightGBMEnsemble:
         """Return the ensemble in LightGBM's text format; see :meth:`Learner.load`."""
         return LightGBMEnsemble(files["trees.txt"].decode("ascii"))
 
@@ -135,7 +137,7 @@ class LightGBMBinned(Binned):
         columns = range(table.values.shape[1])
         self.is_constant = not any(map(self.data.feature_num_bin, columns))
 
-    def grower(self, seed: int) -> "LightGBMGrower":
+    def grower(self, seed: int) -> LightGBMGrower:
         """Return a booster without trees; see :meth:`Binned.grower`."""
         return LightGBMGrower(self, seed)
 
@@ -186,7 +188,7 @@ class LightGBMGrower(Grower):
         by_output = np.broadcast_to(values, self._shape).T
         return np.ascontiguousarray(by_output, dtype=np.float32).ravel()
 
-    def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
+    def compile(self, weights: Sequence[float]) -> LightGBMEnsemble:
         """Return the weighted sum; see :meth:`Grower.compile`."""
         text = self._booster.model_to_string(len(weights) or -1, self._n_empty)
         return LightGBMEnsemble(text, np.repeat(weights, self._shape[1]))

@@ -5,6 +5,8 @@ max(0, a·x + b) of up to three columns, keeps those that correlate most with th
 solves a ridge regression for their weights, so that a round takes a few matrix products.
 """
 
+from __future__ import annotations
+
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +80,7 @@ class RandomNetwork(Learner):
 
     def bin(
         self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
-    ) -> "NetworkBinned":
+    ) -> NetworkBinned:
         """Transform the columns; see :meth:`Learner.bin`."""
         self.check(device)
         if table.is_sparse:
@@ -90,7 +92,7 @@ class RandomNetwork(Learner):
         return NetworkBinned(self, table, rows, n_outputs)
 
     @classmethod
-    def load(cls, files: dict[str, bytes]) -> "NetworkEnsemble":
+    def load(cls, files: dict[str, bytes]) -> NetworkEnsemble:
         """Return the units in a model file; see :meth:`Learner.load`."""
 
         def read(name: str) -> NDArray[Any]:
@@ -118,7 +120,7 @@ class Scaling:
     most: Float32
 
     @classmethod
-    def fit(cls, table: Table, rows: IntArray) -> "Scaling":
+    def fit(cls, table: Table, rows: IntArray) -> Scaling:
         """Return the inputs of a table, constant beyond those of some rows, as trees are."""
         nothing = np.zeros(KNOTS)
         inputs: list[tuple[int, int, Array, Array]] = []
@@ -211,18 +213,18 @@ class Units:
         result = directions @ columns
         return np.maximum(result, 0.0, out=result)
 
-    def take(self, chosen: Any, outputs: Float32) -> "Units":
+    def take(self, chosen: Any, outputs: Float32) -> Units:
         """Return some of the units with other weights."""
         return Units(self.inputs[chosen], self.coefficients[chosen], self.biases[chosen], outputs)
 
-    def round(self, number: int, n_units: int) -> "Units":
+    def round(self, number: int, n_units: int) -> Units:
         """Return the units of one round."""
         own = slice(number * n_units, (number + 1) * n_units)
         weights = slice(number * (n_units + 1), (number + 1) * (n_units + 1))
         return self.take(own, self.outputs[weights])
 
     @staticmethod
-    def concat(parts: "Sequence[Units]") -> "Units":
+    def concat(parts: Sequence[Units]) -> Units:
         """Return the units of several rounds as one."""
         names = Units.__dataclass_fields__
         return Units(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
@@ -246,7 +248,7 @@ class NetworkBinned(Binned):
         places = np.linspace(0, rows.size - 1, min(rows.size, START_ROWS)).round()
         self.starts = inputs[:, order[places.astype(np.int64)]].T
 
-    def grower(self, seed: int) -> "NetworkGrower":
+    def grower(self, seed: int) -> NetworkGrower:
         """Return a network without units; see :meth:`Binned.grower`."""
         return NetworkGrower(self, seed)
 
@@ -356,7 +358,7 @@ class NetworkGrower(Grower):
             results.append(solve(gram, right, lower=False, assume_a="pos"))
         return np.hstack(results).astype(np.float32)
 
-    def compile(self, weights: Sequence[float]) -> "NetworkEnsemble":
+    def compile(self, weights: Sequence[float]) -> NetworkEnsemble:
         """Return the weighted sum of the rounds; see :meth:`Grower.compile`."""
         binned = self._binned
         none = Units(

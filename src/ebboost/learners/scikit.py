@@ -1,5 +1,7 @@
 """Any scikit-learn regressor as a weak learner."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

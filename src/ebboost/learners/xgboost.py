@@ -1,5 +1,7 @@
 """XGBoost trees: one booster on a table binned once, boosted with a custom gradient each round."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,8 +81,8 @@ class XGBoost(Learner):
         n_outputs: int,
         n_jobs: int,
         device: str,
-        like: "XGBoostBinned | None" = None,
-    ) -> "XGBoostBinned":
+        like: XGBoostBinned | None = None,
+    ) -> XGBoostBinned:
         """Bin the rows, into the bins of ``like`` if it is passed; see :meth:`Learner.bin`."""
         self.check(device)
         table = table.subset(rows) if rows.size < table.n_rows else table
@@ -108,7 +110,7 @@ class XGBoost(Learner):
         return XGBoostBinned(table, params, like)
 
     @classmethod
-    def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":
+    def load(cls, files: dict[str, bytes]) -> XGBoostEnsemble:
         """Return the ensemble in XGBoost's JSON format; see :meth:`Learner.load`."""
         return XGBoostEnsemble(files["trees.json"])
 
@@ -117,7 +119,7 @@ class XGBoostBinned(Binned):
     """A quantised matrix of XGBoost; on the GPU with its values, which are predicted there."""
 
     def __init__(
-        self, table: Table, params: dict[str, Any], like: "XGBoostBinned | None" = None
+        self, table: Table, params: dict[str, Any], like: XGBoostBinned | None = None
     ) -> None:
         xgboost = _xgboost()
         wants_gpu = params["device"] == "cuda"
@@ -137,7 +139,7 @@ class XGBoostBinned(Binned):
         options["ref"] = None if like is None else like.data
         self.data: Any = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
 
-    def grower(self, seed: int) -> "XGBoostGrower":
+    def grower(self, seed: int) -> XGBoostGrower:
         """Return a booster without trees; see :meth:`Binned.grower`."""
         return XGBoostGrower(self, seed)
 
@@ -176,7 +178,7 @@ class XGBoostGrower(Grower):
                 return None
         return tree
 
-    def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
+    def compile(self, weights: Sequence[float]) -> XGBoostEnsemble:
         """Return the weighted sum; see :meth:`Grower.compile`."""
         weights = list(weights)
         for number in self._empty_rounds:
@@ -223,7 +225,7 @@ class XGBoostEnsemble(Ensemble):
             self._boosters[count] = _xgboost().Booster(options, model_file=content)
         return self._boosters[count]
 
-    def __reduce__(self) -> tuple[type["XGBoostEnsemble"], tuple[bytes]]:
+    def __reduce__(self) -> tuple[type[XGBoostEnsemble], tuple[bytes]]:
         return XGBoostEnsemble, (self._content,)  # without boosters, which have threads
 
     def predict(self, table: Table) -> Array:

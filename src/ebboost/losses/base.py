@@ -17,6 +17,8 @@ field works with it too::
 Functions of scores are numpy's own, which dispatch to arrays on a GPU; those of scipy do not.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from functools import reduce
 from typing import Self
@@ -121,7 +123,7 @@ class Loss(BaseEstimator, ABC):
         """
         return self
 
-    def curvature_over(self, other: "Loss", scores: Array) -> float:
+    def curvature_over(self, other: Loss, scores: Array) -> float:
         """Return the ratio of the units of this curvature and of that with other parameters.
 
         Parameters

@@ -1,5 +1,7 @@
 """Losses of classes: the Bernoulli and the multinomial likelihood on log-odds."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 
 import numpy as np

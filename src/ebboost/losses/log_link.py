@@ -3,6 +3,8 @@
 With exposure t the mean is t·exp(s), so that log t is an offset of the scores.
 """
 
+from __future__ import annotations
+
 from abc import abstractmethod
 
 import numpy as np
@@ -115,7 +117,7 @@ class NegativeBinomial(_LogLink):
 
     def prepared(  # noqa: D102
         self, target: Array, weight: Array, scores: Array | None = None
-    ) -> "NegativeBinomial":
+    ) -> NegativeBinomial:
         if self.theta is not None:
             check_number("NegativeBinomial: theta", self.theta, low=0.0, closed="neither")
             return self
@@ -231,7 +233,7 @@ class Tweedie(_LogLink):
 
     def prepared(  # noqa: D102
         self, target: Array, weight: Array, scores: Array | None = None
-    ) -> "Tweedie":
+    ) -> Tweedie:
         if self.power is not None:
             check_number("Tweedie: power", self.power, low=1.0, high=2.0, closed="neither")
             return self

@@ -1,5 +1,7 @@
 """Losses of the difference between score and label: squared error, Huber, quantile."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from ebboost._common import Array, check_number
@@ -65,7 +67,7 @@ class Huber(Loss):
 
     def prepared(  # noqa: D102
         self, target: Array, weight: Array, scores: Array | None = None
-    ) -> "Huber":
+    ) -> Huber:
         if self.delta is None:
             return Huber(HUBER_DELTA * robust_scale(without_offset(target, scores)))
         check_number("Huber: delta", self.delta, low=0.0, closed="neither")
@@ -126,7 +128,7 @@ class Quantile(Loss):
 
     def prepared(  # noqa: D102
         self, target: Array, weight: Array, scores: Array | None = None
-    ) -> "Quantile":
+    ) -> Quantile:
         check_number("Quantile: alpha", self.alpha, low=0.0, high=1.0, closed="neither")
         if self.rounding is None:
             scale = robust_scale(without_offset(target, scores))

@@ -1,5 +1,7 @@
 """Estimators that carry the graph, for tools of scikit-learn that pass rows of a table alone."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,7 +26,7 @@ NO_ROWS = (
 )
 
 
-def bind(model: Any, X: TableLike, graph: Graph | None = None, **data: Any) -> "BoundEstimator":
+def bind(model: Any, X: TableLike, graph: Graph | None = None, **data: Any) -> BoundEstimator:
     """Return an estimator that carries its table and graph, for the tools of scikit-learn.
 
     ``GridSearchCV``, ``cross_val_score``, ``CalibratedClassifierCV``, ``partial_dependence`` and

@@ -3,6 +3,8 @@
 scikit-learn's ``cross_validate`` slices rows, which would remove nodes from the graph.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
 from time import perf_counter

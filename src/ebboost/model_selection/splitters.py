@@ -1,5 +1,7 @@
 """Folds of rows with a known label: blocks of the graph or of time, and any of scikit-learn."""
 
+from __future__ import annotations
+
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator

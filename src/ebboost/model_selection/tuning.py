@@ -1,5 +1,7 @@
 """Search for parameters with Optuna; trials are cross-validated, poor ones not on all folds."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

@@ -1,5 +1,7 @@
 """CatBoost, the learner of the paper: one tree a round on a pool that is quantised once."""
 
+from __future__ import annotations
+
 import json
 import os
 import tempfile
@@ -72,7 +74,7 @@ class CatBoost(Learner):
 
     def bin(
         self, table: Table, rows: IntArray, *, n_outputs: int, n_jobs: int, device: str
-    ) -> "CatBoostBinned":
+    ) -> CatBoostBinned:
         """Take the rows; see :meth:`Learner.bin`."""
         self.check(device)
         table = table.subset(rows) if rows.size < table.n_rows else table
@@ -96,7 +98,7 @@ class CatBoost(Learner):
         return CatBoostBinned(self, table, params, n_outputs)
 
     @classmethod
-    def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
+    def load(cls, files: dict[str, bytes]) -> CatBoostEnsemble:
         """Return the ensemble in CatBoost's JSON format; see :meth:`Learner.load`."""
         models = [files[name] for name in sorted(files) if name.startswith("trees-")]
         n_outputs, n_columns = json.loads(files["shape.json"])
@@ -115,7 +117,7 @@ class CatBoostBinned(Binned):
         self.params = params
         self.n_outputs = n_outputs
 
-    def grower(self, seed: int) -> "CatBoostGrower":
+    def grower(self, seed: int) -> CatBoostGrower:
         """Return a grower without trees; see :meth:`Binned.grower`."""
         return CatBoostGrower(self, seed)
 
@@ -174,7 +176,7 @@ class CatBoostGrower(Grower):
         self._pool.set_baseline(np.zeros(target.size))
         return np.asarray(tree.predict(self._pool))
 
-    def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
+    def compile(self, weights: Sequence[float]) -> CatBoostEnsemble:
         """Return the weighted sum by ``catboost.sum_models``; see :meth:`Grower.compile`."""
         rounds = [trees[: len(weights)] for trees in self._trees] if weights else []
         sums = [self._catboost.sum_models(trees, weights=list(weights)) for trees in rounds]

@@ -5,6 +5,8 @@ own, not even in the mean that small categories are shrunk to; all other rows fr
 trained on.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

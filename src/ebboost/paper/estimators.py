@@ -1,5 +1,7 @@
 """Estimators of the paper, and the settings of its experiments."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real

@@ -5,6 +5,8 @@ steps towards it: both are Chebyshev polynomials in L, which cost a product with
 degree.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
@@ -90,7 +92,7 @@ class Kernel(Smoother):
     degree: int | None = None
     tolerance: float = 1e-4
 
-    def operator(self, graph: Graph) -> "KernelPolynomial":
+    def operator(self, graph: Graph) -> KernelPolynomial:
         """Return P on a graph."""
         self._check()
         system = laplacian_system(graph, 1.0, self.normalized)

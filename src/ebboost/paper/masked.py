@@ -1,5 +1,7 @@
 """Equation (15) as published: some labels are shown each round, the others are predicted."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import NoReturn
 from zlib import crc32
@@ -90,7 +92,7 @@ class ShownLabels(Smoother):
     @classmethod
     def of(
         cls, masked: MaskedLabels, smoothing: Smoother, labels: Labels, fixed: Array, graph: Graph
-    ) -> "ShownLabels":
+    ) -> ShownLabels:
         """Return the map for labels, less the ``fixed`` scores of all rows."""
         target = labels.target - fixed[labels.rows]
         return cls(masked, smoothing, labels.rows, target, checksum(graph))

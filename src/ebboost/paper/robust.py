@@ -6,6 +6,8 @@ and touches it at the present Z: a step down the one is a step down the other. T
 computed anew at each step: iteratively reweighted least squares, a form of attention.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -96,7 +98,7 @@ class Robust(Smoother):
     scale: float | str = "auto"
     normalized: bool = True
 
-    def operator(self, graph: Graph) -> "RobustOperator":
+    def operator(self, graph: Graph) -> RobustOperator:
         """Return f ↦ Z on a graph."""
         return RobustOperator(self, graph, self._derivative())
 
@@ -177,7 +179,7 @@ class RobustOperator(Operator):
         self._pattern = sparse.csr_array(numbered + numbered.T)
         self._edge = self._pattern.data - 1
 
-    def linearize(self, scores: Scores) -> "Reweighted":
+    def linearize(self, scores: Scores) -> Reweighted:
         """Return P_w with the weights that ``scores`` lead to: P_w applied to them is Z."""
         return Reweighted(self, scores)
 
