@@ -55,7 +55,7 @@ def test_fit_says_what_it_understood_and_how_good_it_is(folder):
     assert "nodes.csv, separated by commas: ids 'id'" in out and "categories  kind (2)" in out
     assert "Moran's I" in out and "The graph helps. RMSE" in out  # of the check
     held_out = np.sqrt(np.mean((model.model_.unseen.target - model.model_.unseen.raw) ** 2))
-    assert f"RMSE {held_out:.3g}" in out and "labels not trained on" in out
+    assert f"RMSE {held_out:.4f}" in out and "labels not trained on" in out
     assert " ".join(model.summary().split()) in " ".join(out.split())
     assert model.graph_.node_ids[7] == pd.read_csv("nodes.csv")["id"][7]
     commands = [shlex.split(line)[1:] for line in out.partition("Next: ")[2].splitlines()]

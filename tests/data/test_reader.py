@@ -278,3 +278,11 @@ def test_invalid_lists_of_categories_raise_errors(X, categorical, words):
 def test_a_sparse_table_has_no_categories():
     with pytest.raises(ValueError, match="categorical_features needs a dense X"):
         read(sparse.csr_array((3, 200)), [0])
+
+
+def test_ids_are_warned_of_and_categories_are_not():
+    names = pd.DataFrame({"a": range(60), "name": [f"n{number}" for number in range(60)]})
+    with pytest.warns(UserWarning, match="Column 'name' of X has 60 different texts in 60 rows"):
+        TableReader().fit(names)
+    TableReader().fit(names.head(40))
+    TableReader().fit(names.assign(name=names["name"].str[:2]))

@@ -100,6 +100,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Column .* different texts")  # as said by the fit
 @pytest.mark.parametrize("words", PROBLEMS)
 def test_problems_are_found_where_they_are(words):
     X, y, graph = PROBLEMS[words]
