@@ -38,7 +38,7 @@ class Tasks(Callback):
         return model
 
 
-@with_callbacks
+@with_callbacks  # type: ignore[untyped-decorator]
 def fit_with_callbacks(estimator: Any, callbacks: Sequence[Callback], **arguments: Any) -> Any:
     """Return the model that an estimator fits, with the callbacks of scikit-learn that it has."""
     context = estimator._init_callback_context(max_subtasks=None)
