@@ -100,7 +100,7 @@ class Objective:
     ) -> None:
         self.loss = loss
         self.labels = labels.relative()
-        self._total_weight = self.labels.total_weight
+        self.total_weight = float(total(self.labels.weight))
         self.operator = operator
         self.n_rows = n_rows
         self.validation = validation
@@ -168,12 +168,11 @@ class Objective:
         result = float(total(self.at_labels("value", point)))
         if point.z is not None and point.prior_z is not None:
             result += 0.5 * float(total(point.z * point.prior_z))
-        return result / self._total_weight
+        return result / self.total_weight
 
-    def validation_value(self, point: Point) -> float | None:
-        """Return the mean loss of the validation labels, or None if there are none."""
-        if self.validation is None:
-            return None
+    def validation_value(self, point: Point) -> float:
+        """Return the mean loss of the validation labels."""
+        assert self.validation is not None
         scores = self.predict(point, self.validation.rows)
         return self.validation.mean(checked_loss(self.loss, "value", scores, self.validation))
 
@@ -385,8 +384,9 @@ def boost(
                 )
             done += 1
             losses["training"].append(value)
-            validation = objective.validation_value(point)
-            if validation is not None:
+            validation = None
+            if objective.validation is not None:
+                validation = objective.validation_value(point)
                 losses["validation"].append(validation)
             grown = (gradient, curvature, tree)
             info = RoundInfo(

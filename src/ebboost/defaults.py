@@ -15,7 +15,7 @@ hides_coordinates   whether the learner does not see the coordinates
 """
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from typing import Any, NamedTuple
 
 from ebboost.learners import Learner, LightGBM, RandomNetwork, XGBoost
@@ -121,16 +121,6 @@ def size(n_labels: int) -> Size:
 def is_small(n_labels: int, classes: bool) -> bool:
     """Return whether trees and networks are small: for few labels, and for classes."""
     return classes or n_labels <= SMALL.up_to
-
-
-def learning_rate(n_labels: int, classes: bool, network: bool) -> float:
-    """Return the learning rate."""
-    return NETWORK_RATE if network else LARGE.rate if classes else size(n_labels).rate
-
-
-def patience(rate: float, network: bool) -> int:
-    """Return for how many rounds without an improvement training goes on."""
-    return ceil((NETWORK_PATIENCE if network else PATIENCE) / rate)
 
 
 def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner:

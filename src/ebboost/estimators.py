@@ -336,8 +336,7 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
             callbacks=as_callbacks(callbacks),
         )
         self._model = model  # type: ignore[misc]
-        graph = model.graph if groups is None else None
-        where = (model.labels, model.table, graph, model.output.is_classifier)
+        where = (model.labels, model.table, model.places, model.output.is_classifier)
         warn_of_leakage(*where, lambda: self.feature_importances_)
         if model.stop_reason == INTERRUPTED:
             models = f"{len(model.rounds)} model{'s' * (len(model.rounds) > 1)}"

@@ -13,6 +13,7 @@ from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -507,13 +508,14 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     else:
         learner = as_learner(settings.learner)
     is_network = isinstance(learner, RandomNetwork)
-    rate = defaults.learning_rate(n_labels, classes, is_network)
+    rate, patience = defaults.NETWORK_RATE, defaults.NETWORK_PATIENCE
     if not is_network:
-        rate = settings.learning_rate or rate
-    patience = defaults.patience(rate, is_network)
+        size = defaults.LARGE if classes else defaults.size(n_labels)
+        rate, patience = settings.learning_rate or size.rate, defaults.PATIENCE
+    n_rounds = ceil(patience / rate)
     if not isinstance(settings.early_stopping, bool):
-        patience = settings.early_stopping
-    numbers = (rate, patience, loss is not output.loss)
+        n_rounds = settings.early_stopping
+    numbers = (rate, n_rounds, loss is not output.loss)
     return Parts(member, learner, features, smoothing, field, loss, *numbers)
 
 
@@ -782,9 +784,8 @@ def train_fold(
     if held is not None:
         held = replace(held, rows=np.searchsorted(rows, held.rows))
     if parts.loss.log_link and not own.target.any():  # whose mean has no logarithm
-        own = replace(
-            own, target=np.full_like(own.target, 0.5 * data.labels.mean(data.labels.target[:, 0]))
-        )
+        mean = folds.labels.mean(folds.labels.target[:, 0])
+        own = replace(own, target=np.full_like(own.target, 0.5 * mean))
     objective = parts.objective(
         parts.loss,
         own,
@@ -976,7 +977,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
         row_labels=data.row_labels,
         geometry=data.geometry,
     )
-    model = model.with_predictions()
+    model = replace(model, raw=model.predictions_given(model.labels))
     if not labels.size:
         return model
     return replace(model, spread=estimate_spread(model, folds, forecast, process))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +150,7 @@ class Model:
     separation: Separation | None = None  # of the rows to predict from the labels
     offset: Array | None = field(default=None, repr=False)
     table: Table | None = field(default=None, repr=False)
-    raw: Array = field(default_factory=lambda: np.zeros((0, 1)), repr=False)
+    raw: Array = field(default_factory=partial(np.zeros, (0, 1)), repr=False)
     spread: Spread | None = field(default=None, repr=False)
     row_labels: Any = field(default=None, repr=False)  # the pandas index of X
     geometry: Any = field(default=None, repr=False)  # of a GeoDataFrame; to draw, not in files
@@ -268,9 +268,3 @@ class Model:
                 scores = scores if z is None else scores + z[self.places.node_of_row]
             raw.append(one.to_raw(scores))
         return self.weighted(raw, self.offset)
-
-    def with_predictions(self) -> Model:
-        """Return the model with the predictions of its fitted rows."""
-        result = replace(self)
-        object.__setattr__(result, "raw", result.predictions_given(result.labels))
-        return result

@@ -42,9 +42,9 @@ class Operator(ABC):
     def apply(self, scores: Scores) -> Scores:
         """Return P scores."""
 
-    def adjoint(self, gradient: Scores) -> Scores:
-        """Return Pᵀ gradient; P is symmetric unless a subclass overrides this."""
-        return self.apply(gradient)
+    def adjoint(self, scores: Scores) -> Scores:
+        """Return Pᵀ scores; P is symmetric unless a subclass overrides this."""
+        return self.apply(scores)
 
     @property
     def magnitude(self) -> Operator | None:
@@ -62,6 +62,8 @@ class Identity(Operator):
     def apply(self, scores: Scores) -> Scores:
         """Return the scores."""
         return scores
+
+    adjoint = apply
 
 
 class Smoother(BaseEstimator, ABC):

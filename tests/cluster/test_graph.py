@@ -90,7 +90,7 @@ def test_operators_and_fields_of_shards_are_those_of_the_graph(division):
     np.testing.assert_allclose(found[:, :5], np.hstack(expected), rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found[:, 5], graph.degrees)
     assert set(n_edges) == {graph.n_edges}
-    np.testing.assert_allclose(weights, labels.total_weight)
+    np.testing.assert_allclose(weights, labels.weight.sum())
     assert len(set(weights)) == 1
 
 

@@ -24,7 +24,6 @@ def test_subset_and_concat_are_inverse():
 
 def test_means_and_relative_weights():
     weighted = labels(2, [2.0, 6.0])
-    assert weighted.total_weight == 8.0
     assert weighted.mean(np.array([1.0, 5.0])) == 4.0
     assert weighted.relative().weight.tolist() == [0.5, 1.5]
 

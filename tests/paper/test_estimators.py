@@ -66,7 +66,7 @@ def test_gradient_and_parabola_of_the_penalised_loss_are_those_of_its_values(los
     operator = paper.Kernel().operator(graph)
     objective = PenalizedObjective(loss, labels, operator, 14, penalty=0.7)
     scores, tree = rng.normal(size=(2, 14, 1))
-    mass = objective.labels.total_weight
+    mass = objective.total_weight
 
     def total(at):
         return mass * objective.value(Point(at, operator.apply(at)))

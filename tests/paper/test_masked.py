@@ -66,7 +66,7 @@ def test_a_fitted_model_predicts_by_equation_15_from_all_labels(masked):
     np.testing.assert_allclose(m.predict(), expected[:, 0])
     again = pickle.loads(pickle.dumps(m))
     np.testing.assert_array_equal(again.predict(), m.predict())
-    np.testing.assert_allclose(again.model_.with_predictions().raw, m.model_.raw)
+    np.testing.assert_allclose(again.model_.predictions_given(again.model_.labels), m.model_.raw)
 
 
 def test_validation_loss_is_that_of_the_predictions():

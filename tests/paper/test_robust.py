@@ -225,7 +225,7 @@ def test_gradient_is_that_of_the_loss_with_its_weights_frozen(penalty, with_fiel
     value, point = value_at(objective, operator, scores)
     frozen = operator.linearize(scores)
     linear = objective_on(graph, frozen, with_field=with_field)
-    mass = objective.labels.total_weight
+    mass = objective.total_weight
     assert value_at(linear, frozen, scores)[0] == pytest.approx(value)
     slope = numeric_gradient(lambda at: mass * value_at(linear, frozen, at)[0], scores)
     found = objective.gradient(objective.settle(point))
@@ -241,7 +241,7 @@ def test_truncation_makes_it_the_gradient_of_the_loss_itself_and_others_do_not(l
     for penalty in ("truncated", "log"):
         operator = robust(penalty, 0.8).operator(graph)
         objective = objective_on(graph, operator, loss)
-        mass = objective.labels.total_weight
+        mass = objective.total_weight
 
         def total(at, objective=objective, operator=operator, mass=mass):
             return mass * value_at(objective, operator, at)[0]

@@ -284,6 +284,8 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         values = values.ravel()
     if values.ndim != 1:
         raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
+    if values.dtype == np.float64:  # neither complex nor too large to be exact
+        return values
     check_real(values, name)
     if classes:
         return values

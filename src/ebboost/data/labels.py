@@ -24,14 +24,9 @@ class Labels:
         """Number of labels."""
         return int(self.rows.size)
 
-    @property
-    def total_weight(self) -> float:
-        """The sum of the weights."""
-        return float(total(self.weight))
-
     def mean(self, values: Array) -> float:
         """Return the weighted mean of a value for each label."""
-        return float(total(self.weight * values)) / self.total_weight
+        return float(total(self.weight * values)) / float(total(self.weight))
 
     def concat(self, others: "Labels") -> "Labels":
         """Return these labels followed by others."""

@@ -8,6 +8,7 @@ from scipy.stats import spearmanr
 
 from ebboost._common import Array, IntArray, warn_caller
 from ebboost.data.labels import Labels, one_hot
+from ebboost.data.neighbors import Places
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 
@@ -69,7 +70,7 @@ def within_classes(graph: Graph, nodes: IntArray, classes: Array) -> bool:
 def warn_of_leakage(
     labels: Labels,
     table: Table | None,
-    graph: Graph | None,
+    places: Places | None,
     classes: bool,
     importances: Callable[[], Array],
 ) -> None:
@@ -78,7 +79,8 @@ def warn_of_leakage(
         return
     rows, target = labels.rows[:MAX_LABELS], labels.target[:MAX_LABELS]
     y = one_hot(target).argmax(axis=1).astype(float) if classes else target[:, 0]
-    if classes and graph is not None and within_classes(graph, rows, y):
+    are_nodes = places is not None and places.are_rows
+    if classes and places is not None and are_nodes and within_classes(places.graph, rows, y):
         warn_caller(
             "Edges connect rows of the same class only: if they were built from y, this is target "
             "leakage."
@@ -89,11 +91,11 @@ def warn_of_leakage(
     if columns.size > MAX_COLUMNS:
         columns = np.argsort(-importances(), kind="stable")[:MAX_COLUMNS]
     values = table.values[rows]
-    copies = [
-        repr(table.names[column])
-        for column in sorted(columns.tolist())
-        if explained_share(values[:, column], y, column in table.categorical, classes) >= COPY
-    ]
+    copies = []
+    for column in sorted(columns.tolist()):
+        is_category = column in table.categorical
+        if explained_share(values[:, column], y, is_category, classes) >= COPY:
+            copies.append(repr(table.names[column]))
     if copies:
         others = f", and so do {', '.join(copies[1:5])}" if copies[1:] else ""
         warn_caller(f"Column {copies[0]} of X nearly copies y{others}: check for target leakage.")

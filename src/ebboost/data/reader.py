@@ -150,7 +150,7 @@ class TableReader:
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
         entries = X.data if sparse.issparse(X) else X
-        if isinstance(entries, np.ndarray):
+        if isinstance(entries, np.ndarray) and entries.dtype.kind in "iuO":
             check_integers(entries, "X")
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
         try:

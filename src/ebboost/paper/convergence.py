@@ -442,7 +442,7 @@ def _theorem_1(
     phi = float(momentum.phi)
     gap = theorem_1(np.arange(n_losses), distance, phi, learning_rate=rate)
     # The theorem is about the sum over labels, the history has the mean.
-    bound = optimum + gap / objective.labels.total_weight
+    bound = optimum + gap / objective.total_weight
     bound[0] = np.nan
     largest = largest_phi(gamma)
     relation = "within" if phi <= largest * (1.0 + 1e-9) else "beyond"
@@ -510,4 +510,4 @@ def _propagation_gap(
     residuals = labels.target - objective.fixed[labels.rows] - smoothed[labels.rows]
     misfit = float(np.sqrt((weight * residuals**2).sum()))
     shift = error * float(np.sqrt(weight.max() * (scores**2).sum()))
-    return (shift * misfit + 0.5 * shift**2) / labels.total_weight
+    return (shift * misfit + 0.5 * shift**2) / labels.weight.sum()

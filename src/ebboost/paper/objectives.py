@@ -29,7 +29,7 @@ class PenalizedObjective(Objective):
     def value(self, point: Point) -> float:
         """Return the mean loss over the labels, with the penalty divided likewise."""
         penalty = 0.5 * self.penalty * float((point.scores**2).sum())
-        return super().value(point) + penalty / self.labels.total_weight
+        return super().value(point) + penalty / self.total_weight
 
     def gradient(self, point: Point) -> Array:
         """Return Pᵀ W ∂ℓ/∂η + εf on all rows."""
@@ -128,7 +128,7 @@ class MaskedObjective(Objective):
         """Return the mean loss of the labels that are hidden this round."""
         hidden, scores = self._hidden(point)
         losses = hidden.weight * checked_loss(self.loss, "value", scores, hidden)
-        return float(losses.sum()) / max(hidden.total_weight, 1e-300)
+        return float(losses.sum()) / max(float(hidden.weight.sum()), 1e-300)
 
     def gradient(self, point: Point) -> Array:
         """Return the gradient of the loss of the labels that a new mask hides."""
