@@ -72,6 +72,7 @@ def test_check_is_the_fit_without_a_file(folder):
     text = str(eb.check_graph(nodes[COLUMNS], nodes["price"], model.graph_, estimator=model))
     assert " ".join(text.split()[-8:]) in " ".join(out.split())
     assert model.gain_.relative > 0 and "The graph helps" in out
+    assert "ebboost fit --check prints the same" in out
 
 
 def test_check_without_a_fit_names_problems(folder):

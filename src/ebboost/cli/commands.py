@@ -63,6 +63,8 @@ def check(
         result = check_graph(problem.X, problem.y, estimate=estimate, **arguments)
     outputs.print_facts(result.facts())
     print_findings(result, result.verdict)
+    if estimate:
+        print("\nThis fit is not kept: ebboost fit --check prints the same, and writes the model.")
 
 
 def print_findings(result: GraphCheck, verdict: str | None) -> None:
