@@ -308,6 +308,12 @@ def test_wrong_arguments_of_fit_are_met_by_a_message(kind, arguments, words):
 def test_unknown_parameters_are_named_with_where_they_belong():
     with pytest.raises(TypeError, match=r"eb.LightGBM\(num_leaves=3\)"):
         R(num_leaves=3)
+    with pytest.raises(TypeError, match="Did you mean 'num_leaves'"):
+        R(num_leafs=3)
+    with pytest.raises(TypeError, match="It is early_stopping=10 here"):
+        R(early_stopping_rounds=10)
+    with pytest.raises(ValueError, match=r"the text 'w': pass X.pop\('w'\)"):
+        R(5).fit(X, Y, sample_weight="w")
     with pytest.raises(TypeError, match=r"no parameter 'foo'. See help\(EBBSClassifier\)"):
         C(foo=3)
     with pytest.raises(ValueError, match=r"class_weight names 'z'"):

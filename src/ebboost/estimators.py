@@ -200,7 +200,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         """Check the names of parameters before ``__init__`` is called."""
         unknown = sorted(parameters.keys() - signature(cls).parameters.keys())
         if unknown:
-            near = get_close_matches(unknown[0], signature(cls).parameters, n=1)
+            known = [*signature(cls).parameters, *OTHER_NAMES, *OF_LEARNERS]
+            near = get_close_matches(unknown[0], known, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"See help({cls.__name__})."
             if unknown[0] in OTHER_NAMES:
                 hint = f"It is {OTHER_NAMES[unknown[0]]}={parameters[unknown[0]]!r} here."
