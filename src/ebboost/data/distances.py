@@ -260,9 +260,10 @@ def separate(
     n_blocks, n_folds = 0, int(fold.max()) + 1
     if size is not None and distances.points is not None:
         block = squares(distances.scale * distances.points[rows], size, random)
-        fold = deal(block, min(n_folds, int(block.max()) + 1), random)
-        n_blocks = effective_number(block)
-        is_matched = True
+        is_matched = bool(block.any())  # points differ
+        if is_matched:
+            fold = deal(block, min(n_folds, int(block.max()) + 1), random)
+            n_blocks = effective_number(block)
     elif is_matched:
         found, n_blocks = matched_folds(distances, rows, to_predict, n_folds, random)
         is_matched = n_blocks > 0  # or those at random are the best
