@@ -236,7 +236,7 @@ def announce(watch: Watch, data: Data, run: Run, number: int, n_members: int) ->
     labels = data.folds.unseen
     if labels.size and len(run.models) == data.folds.n_models:
         mean = in_metric(loss, labels.mean(0.5 * loss.deviance(run.unseen, labels.target)))
-        error = f"{metric_of(loss)} {mean:.4g}"
+        error = f"{metric_of(loss)} {mean:,.0f}" if mean >= 1e4 else f"{metric_of(loss)} {mean:.4g}"
         if mean < watch.least:
             watch.least, watch.best = mean, error
     watch.n_done = number * data.folds.n_models  # some members share their models
