@@ -146,8 +146,10 @@ def warn_if_far(model: Model, predictions: Predictions) -> None:
     if is_far.any():
         vars(model)["warned"] = True
         unit = f" {one.unit}" if one.unit else ""
+        where = f"more than {one.farthest:.3g}{unit} from the nearest label"
+        where = where if one.farthest else "of groups without labels"
         warn_caller(
-            f"{int(is_far.sum()):,} of {is_far.size:,} rows are more than {one.farthest:.3g}{unit} "
-            "from the nearest label, farther than labels that errors were measured at: errors may "
-            "be larger than intervals say. model.applicability(X) names these rows."
+            f"{int(is_far.sum()):,} of {is_far.size:,} rows are {where}, farther than labels that "
+            "errors were measured at: errors may be larger than intervals say. "
+            "model.applicability(X) names these rows."
         )

@@ -73,7 +73,8 @@ class TableReader:
         self.categories = {p: _categories(columns[name := self.names[p]], name) for p in coded}
         for position, categories in self.categories.items():
             column = self.names[position]
-            if len(categories) >= max(NAMES[0] * len(columns[column]), NAMES[1]):
+            is_name = len(categories) >= max(NAMES[0] * len(columns[column]), NAMES[1])
+            if is_name and position not in listed:
                 warn_caller(
                     f"Column {column!r} of X has {len(categories)} different texts in "
                     f"{len(columns[column])} rows, like an id or a name, from which nothing can be "
