@@ -63,6 +63,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
+def short(value: float) -> str:
+    """Return seconds with two digits, or a dash for NaN."""
+    if np.isnan(value):
+        return "–"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     """Return a Markdown table."""
     head = list(head)
@@ -122,8 +129,7 @@ def seconds(rows: Rows) -> str:
         means = Means(rows, data)
         if means.rows:
             labels = next(iter(means.rows.values()))[0]["labels"]
-            values = [means.seconds(method) for method in METHODS]
-            cells = ["–" if value != value else f"{value:.2g}" for value in values]
+            cells = [short(means.seconds(method)) for method in METHODS]
             lines.append([title, f"{labels:,}", *cells])
     return table(["", "labels", *METHODS], lines)
 
@@ -133,7 +139,7 @@ def readme(rows: Rows) -> str:
     lines = []
     for data in README:
         means = Means(rows, data)
-        if not means.rows:
+        if "LightGBM" not in means.rows:
             continue
         found = {method: means.error(method) for method in OTHERS}
         found = {method: error for method, error in found.items() if error == error}
@@ -143,8 +149,7 @@ def readme(rows: Rows) -> str:
         cells = means.cells(["LightGBM", better, best, "ebboost fast", "ebboost"])
         cells[2] += f" ({best})" if found else ""
         time = [means.seconds(method) for method in ("LightGBM", "ebboost fast", "ebboost")]
-        shown = " / ".join("–" if value != value else f"{value:.2g}" for value in time)
-        lines.append([f"{ALL[data]}, {means.metric}", *cells, shown])
+        lines.append([f"{ALL[data]}, {means.metric}", *cells, " / ".join(map(short, time))])
     head = ["", "LightGBM", "+ columns of neighbours", "best of CatBoost, GPBoost, GNN"]
     head += ["ebboost fast", "ebboost", "seconds: LightGBM / fast / ebboost"]
     return table(head, lines)
@@ -226,7 +231,7 @@ def filled(page: str, rows: Rows) -> str:
         means = Means(rows, data)
         shown = number(means.error(method))
         if name.endswith(", seconds"):
-            shown = f"{means.seconds(method):.2g}"
+            shown = short(means.seconds(method))
         return f"<!-- value: {name} -->{shown}<!-- end -->"
 
     return MARK.sub(replaced, page)
