@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ebboost._common import Array
+from ebboost.arrays import there
 from ebboost.callbacks import Callback, RoundInfo
 from ebboost.data.labels import Labels
 from ebboost.field import FieldEnergy, Posterior
@@ -99,31 +100,35 @@ class Objective:
         start_mode: Array | None = None,
     ) -> None:
         self.loss = loss
-        self.labels = labels.relative()
-        self.total_weight = float(total(self.labels.weight))
-        self.operator = operator
+        relative = labels.relative()
+        self.labels = there(relative)
+        self.total_weight = float(total(relative.weight))
+        self.operator = there(operator)
         self.n_rows = n_rows
-        self.validation = validation
-        self.posterior = posterior
-        self.node_of_row = node_of_row
-        self.offset = offset
+        self.validation = there(validation)
+        self.posterior = there(posterior)
+        self.node_of_row = there(node_of_row)
+        self.offset = there(offset)
         self.n_outputs = labels.target.shape[1]
         self.is_quadratic = loss.constant_curvature
         own_offset = None if offset is None else offset[labels.rows]
-        self.init_score = loss.initial(labels.target, self.labels.weight, own_offset)
+        self.init_score = loss.initial(labels.target, relative.weight, own_offset)
         #: What no tree moves: the initial score, plus the offset.
-        self.fixed = np.broadcast_to(
-            self.init_score if offset is None else self.init_score + offset,
-            (n_rows, self.n_outputs),
+        self.fixed = there(
+            np.broadcast_to(
+                self.init_score if offset is None else self.init_score + offset,
+                (n_rows, self.n_outputs),
+            )
         )
         self._solver: Solver | None = None
         self._n_rounds = 0
-        if posterior is not None:
-            self._energy = FieldEnergy(posterior, loss, self.labels)
+        if self.posterior is not None:
+            self._energy = FieldEnergy(self.posterior, loss, self.labels)
             if start_mode is None:
-                start_mode = self._energy.mode(self.fixed[labels.rows], RESPONSE_TOLERANCE)
+                start_mode = self._energy.mode(self.fixed[self.labels.rows], RESPONSE_TOLERANCE)
             self.start_mode = start_mode
         self._row_sums: Any = None
+        self._constant: dict[str, Array] = {}  # curvatures, of losses where they are
         start = self.start()
         # Trees are fitted to gradients and curvatures in the unit of a typical label, so that their
         # regularisation means the same for labels in cents and in dollars, and for P and 2P; and to
@@ -141,7 +146,7 @@ class Objective:
 
     def start(self) -> Point:
         """Return f = 0, with z at its mode."""
-        zero = np.zeros((self.n_rows, self.n_outputs))
+        zero = there(np.zeros((self.n_rows, self.n_outputs)))
         if self.posterior is None:
             return Point(zero, zero)
         return Point(zero, zero, self.start_mode, self.posterior.prior.matrix @ self.start_mode)
@@ -157,11 +162,13 @@ class Objective:
         """Return the "value", "gradient" or "curvature" of w ℓ at the labels, or the "scores"."""
         if "scores" not in point.cache:
             point.cache["scores"] = self.predict(point, self.labels.rows)
-        if name not in point.cache:
+        is_constant = name == "curvature" and self.loss.constant_curvature
+        cache = self._constant if is_constant else point.cache
+        if name not in cache:
             own = checked_loss(self.loss, name, point.cache["scores"], self.labels)
             weight = self.labels.weight
-            point.cache[name] = (weight if own.ndim == 1 else weight[:, None]) * own
-        return point.cache[name]
+            cache[name] = (weight if own.ndim == 1 else weight[:, None]) * own
+        return cache[name]
 
     def value(self, point: Point) -> float:
         """Return the mean loss over the labels, with the energy of the field."""
@@ -218,12 +225,19 @@ class Objective:
         bound = self.operator.magnitude
         if bound is None:
             largest = self.operator.norm_bound**2 * float(own.max())
-            return np.full((self.n_rows, 1), largest)
+            return np.full_like(own, largest, shape=(self.n_rows, 1))
         if self._row_sums is None:
-            self._row_sums = bound.apply(np.ones((self.n_rows, 1)))[self.labels.rows]
-        on_rows = np.zeros((self.n_rows, own.shape[1]))
+            ones = np.ones_like(own, shape=(self.n_rows, 1))
+            self._row_sums = bound.apply(ones)[self.labels.rows]
+            self._constant.pop("on_rows", None)
+        if "on_rows" in self._constant:
+            return self._constant["on_rows"]
+        on_rows = np.zeros_like(own, shape=(self.n_rows, own.shape[1]))
         on_rows[self.labels.rows] = own * self._row_sums
-        return np.maximum(bound.adjoint(on_rows), 0.0)
+        result = np.maximum(bound.adjoint(on_rows), 0.0)
+        if self.loss.constant_curvature:
+            self._constant["on_rows"] = result
+        return result
 
     def direction(self, point: Point, tree: Array) -> Direction:
         """Return P h and the response of z, which minimises E along the tree."""
@@ -302,12 +316,12 @@ def checked_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arra
     and curvatures, and negative curvatures raise :class:`NonFiniteError`.
     """
     with np.errstate(all="ignore"):
-        result = np.asanyarray(getattr(loss, method)(scores, labels.target))
+        result = np.asanyarray(getattr(loss, method)(scores, labels.target), like=scores)
         is_finite = math.isfinite(float(result.sum()))
     if method == "curvature":
-        is_finite &= float(result.min(initial=0.0)) >= 0.0
+        is_finite &= not result.size or float(result.min()) >= 0.0
         if result.ndim < 2 and result.size == 1:
-            result = np.full((len(scores), 1), result.item())
+            result = np.full_like(scores, result.item(), shape=(len(scores), 1))
     shape = scores.shape[:1] if method == "value" else scores.shape
     allowed = [shape, (shape[0], 1), (1, shape[-1])] if method == "curvature" else [shape]
     if result.shape not in allowed:

@@ -79,15 +79,15 @@ PARAMETERS = """n_estimators : int, default=3000
         Smoothed copies [X, P_x X] of the numeric columns; ``"auto"`` adds none.
     spectral_features : SpectralFeatures, "auto" or None, default="auto"
         Columns of the graph's spectral embedding: where in the graph a row is.
-    learner : str or Learner, default="lightgbm"
+    learner : str or Learner, default="auto"
         ``"lightgbm"`` (with settings for the number of labels) or ``"xgboost"``, and networks
         beside; or one for all members: ``eb.LightGBM``, ``eb.XGBoost``, ``eb.RandomNetwork`` with
-        parameters.
+        parameters. ``"auto"`` is LightGBM, on a GPU XGBoost.
     loss : {loss}
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
     device : {{"cpu", "cuda"}}, default="cpu"
-        Where to train. The fitted model needs no GPU.
+        Where to train: ``"cuda"`` is an NVIDIA GPU. The fitted model needs none.
     n_jobs : int, optional
         Threads; −1: the cores that this process may use. Default: its physical cores. On small
         tables they train the models of several folds at once.
@@ -188,7 +188,7 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
     neighbor_features: NeighborFeatures | str | None = "auto"
     feature_smoothing: Smoother | str | None = "auto"
     spectral_features: SpectralFeatures | str | None = "auto"
-    learner: Learner | str = "lightgbm"
+    learner: Learner | str = "auto"
     loss: Loss | str = "auto"
     categorical_features: str | Sequence[str | int] = "auto"
     device: str = "cpu"

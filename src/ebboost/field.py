@@ -6,6 +6,7 @@ and one row a node this is equation (15): z = K W e with K = (W + Q)⁻¹.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebboost._common import Array, IntArray, check_number
+from ebboost.arrays import here, there
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.linalg import SMALL, Solver, Structure, conjugate_gradients, preconditioner
@@ -134,6 +136,11 @@ class Prior:
         """Number of nodes."""
         return self.matrix.n_rows
 
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of Q."""
+        return self.data[self.structure.diagonal]
+
     def noise(self, random: np.random.Generator, count: int) -> Array:
         """Return ``count`` columns of random numbers with covariance Q.
 
@@ -168,12 +175,12 @@ class Posterior:
     def __init__(self, prior: Prior, nodes: IntArray) -> None:
         self.prior = prior
         self.nodes = nodes
-        self._is_unique = np.unique(nodes).size == nodes.size
+        self._is_unique = np.bincount(nodes, minlength=1).max() <= 1
 
     def sums(self, values: Array) -> Array:
         """Return Sᵀv: sums over the labels of each node, of values of shape (m, c)."""
         if self._is_unique:
-            result = np.zeros((self.prior.n_nodes, values.shape[1]))
+            result = np.zeros_like(values, shape=(self.prior.n_nodes, values.shape[1]))
             result[self.nodes] = values
             return result
         n_nodes = self.prior.n_nodes
@@ -190,8 +197,7 @@ class Posterior:
         if curvature.shape[1] == 1:
             return self.solver(curvature, near, once=True).solve(right, tolerance)
         on_nodes = self.sums(curvature)
-        data = self.prior.data[self.prior.structure.diagonal]
-        diagonal = on_nodes + data[:, None]
+        diagonal = on_nodes + self.prior.diagonal[:, None]
 
         def multiply(v: Array) -> Array:
             return self.prior.matrix.times(v) + on_nodes * v
@@ -222,7 +228,7 @@ class FieldEnergy:
         """Return the weighted curvatures of the loss at the labels, shape (m, 1) or (m, c)."""
         eta = scores + z[self.posterior.nodes]
         own = self._weight * self.loss.curvature(eta, self.labels.target)
-        return np.broadcast_to(own, (len(own), np.shape(own)[1]))
+        return own
 
     def newton(
         self, scores: Array, z: Array, prior_z: Array, near: Solver | None = None
@@ -260,7 +266,7 @@ class FieldEnergy:
         Conjugate (Polak and Ribière), as the curvature of several outputs is not diagonal. The
         tolerance is that of ∂E/∂z as a share of ∂E/∂z at z = 0; ``start`` is a guess.
         """
-        z = np.zeros((self.posterior.prior.n_nodes, scores.shape[1]))
+        z = np.zeros_like(scores, shape=(self.posterior.prior.n_nodes, scores.shape[1]))
         prior_z = z.copy()
         limit = None
         if start is not None:
@@ -298,12 +304,26 @@ class FieldEnergy:
         return z
 
 
+def field_mode(
+    posterior: Posterior,
+    loss: Loss,
+    labels: Labels,
+    scores: Array,
+    tolerance: float = MODE_TOLERANCE,
+    start: Array | None = None,
+) -> Array:
+    """Return the field of labels on all nodes; see :meth:`FieldEnergy.mode`."""
+    energy = FieldEnergy(there(posterior), loss, there(labels))
+    return here(energy.mode(there(scores), tolerance, there(start)))
+
+
 def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray | None) -> Array:
     """Return the diagonal of (SᵀHS + Q)⁻¹, in units of the dispersion, at all or some nodes.
 
     Exact for few nodes. Else the mean variance of z_i given all others, 1/A_ii, plus that of its
     conditional mean over draws from the posterior: exact up to 1/√draws of the second part.
     """
+    posterior, curvature = there(posterior), there(curvature)
     solver = posterior.solver(curvature)
     n_nodes = posterior.prior.n_nodes
     wanted = np.arange(n_nodes) if nodes is None else nodes
@@ -312,16 +332,17 @@ def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray 
     if wanted.size <= DRAWS[0] or n_nodes <= SMALL:
         unit = np.zeros((n_nodes, wanted.size))
         unit[wanted, np.arange(wanted.size)] = 1.0
-        return solver.solve(unit, DRAW_TOLERANCE**2)[wanted, np.arange(wanted.size)]
+        return here(solver.solve(there(unit), DRAW_TOLERANCE**2))[wanted, np.arange(wanted.size)]
     count = int(np.clip(DRAWN_NUMBERS // posterior.prior.data.size, *DRAWS))
     random = np.random.default_rng(SEED)
-    noise = posterior.prior.noise(random, count)
-    spread = np.sqrt(posterior.sums(curvature))
-    noise += spread * random.normal(size=noise.shape)
+    on_nodes = posterior.sums(curvature)
+    noise = there(posterior.prior.noise(random, count))
+    noise += np.sqrt(on_nodes) * there(random.normal(size=noise.shape))
     draws = solver.solve(noise, DRAW_TOLERANCE)
-    conditional = draws - solver.matrix @ draws / solver.diagonal[:, None]
-    values = 1.0 / solver.diagonal + (conditional**2).mean(axis=1)
-    return values[wanted]
+    diagonal = posterior.prior.diagonal[:, None] + on_nodes
+    conditional = draws - (posterior.prior.matrix @ draws + on_nodes * draws) / diagonal
+    values = 1.0 / diagonal[:, 0] + (conditional**2).mean(axis=1)
+    return here(values)[wanted]
 
 
 def conditional_mean(

@@ -32,6 +32,7 @@ from ebboost._common import (
     seed_of,
     warn_caller,
 )
+from ebboost.arrays import here, on_device, there
 from ebboost.boosting import Boosted, Objective, boost, checked_loss
 from ebboost.callbacks import Callback, EarlyStopping, Watch
 from ebboost.data import checks
@@ -199,7 +200,8 @@ def fit(
         raise ValueError(
             f"labels must be 'auto', 'none', 'field' or eb.LatentField(...), got {own!r}."
         )
-    with Watch(settings.max_seconds, settings.verbose) as watch:
+    as_learner(settings.learner, settings.device).check(settings.device)
+    with Watch(settings.max_seconds, settings.verbose) as watch, on_device(settings.device):
         data = read(
             settings, X, y, classes, graph, nodes, eval_set, coordinates, groups, time, offset,
             exposure, sample_weight,
@@ -313,7 +315,7 @@ def read(
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
     for method in ("value", "gradient", "curvature"):  # of losses that users write
-        checked_loss(output.loss, method, start, labels)
+        checked_loss(output.loss, method, there(start), there(labels))
     return Data(
         settings=settings,
         reader=reader,
@@ -502,9 +504,10 @@ def resolve(member: Member, data: Data, strengths: LatentField | None) -> Parts:
     learner: Learner
     if is_network:
         learner = defaults.network(n_labels, classes)
-    elif settings.learner in ("lightgbm", "xgboost"):
+    elif isinstance(settings.learner, str):
         width = columns_of(features, data)[1].values.shape[1]
-        learner = defaults.trees(settings.learner, n_labels, classes, width)
+        library = as_learner(settings.learner, settings.device).name
+        learner = defaults.trees(library, n_labels, classes, width)
     else:
         learner = as_learner(settings.learner)
     is_network = isinstance(learner, RandomNetwork)
@@ -819,14 +822,15 @@ def train_fold(
     held_raw = without_field = empty
     n_held = folds.held_out[fold].size
     if held is not None:
-        held_raw = objective.predict(best, held.rows)
+        at = there(held.rows)
+        held_raw = here(objective.predict(best, at))
         if parts.has_own_link:
             held_raw = parts.loss.inverse_link(held_raw)
-        without_field = objective.fixed[held.rows] + best.smoothed[held.rows]
+        without_field = here(objective.fixed[at] + best.smoothed[at])
     return FoldModel(
         ensemble=grower.compile(best.weights),
         init_score=objective.init_score,
-        scores=best.scores,
+        scores=here(best.scores),
         held_out=held_raw[:n_held],
         evaluation=held_raw[n_held:],
         without_field=without_field,
@@ -844,7 +848,7 @@ def posterior_of(
     if prior not in data.shared:
         data.shared[prior] = field.prior(graph)
     if posterior not in data.shared:
-        data.shared[posterior] = Posterior(data.shared[prior], nodes)
+        data.shared[posterior] = there(Posterior(data.shared[prior], nodes))
     return data.shared[posterior]
 
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebboost._common import Array, warn_caller
 from ebboost._native import sweep
+from ebboost.arrays import beside, here
 from ebboost.sums import everywhere
 from ebboost.threads import allowed_threads, workers
 
@@ -92,6 +93,10 @@ class Structure:
         self.upper_start = np.concatenate([[0], np.cumsum(counts)]).astype(pattern.indptr.dtype)
         self.is_factorised = fills_in_little(pattern)
 
+    def factorises(self, once: bool) -> bool:
+        """Return whether a matrix is factorised, to solve a system ``once`` or more often."""
+        return self.is_factorised and (not once or self.shape[0] <= SMALL_ONCE)
+
     def matrix(self, data: Array) -> SparseMatrix:
         """Return the matrix with these numbers, in the order of its rows."""
         parts = (data, self.indices, self.indptr)
@@ -149,8 +154,7 @@ class Solver:
         self.matrix = structure.matrix(data)
         self._near = near if near is not None and near._factor is not None else None
         self._factor: Any = None
-        is_worth_it = not once or len(self.diagonal) <= SMALL_ONCE
-        if structure.is_factorised and is_worth_it and self._near is None:
+        if structure.factorises(once) and self._near is None:
             try:
                 self._factor = qdldl.Solver(structure.upper_triangle(data), upper=True)
             except RuntimeError:
@@ -181,17 +185,19 @@ def preconditioner(diagonal: Array, near: "Solver | None") -> Callable[[Array], 
         inverse = 1.0 / diagonal
         return lambda residual: inverse * residual
     solve = near._factor.solve
-    own = near.diagonal if diagonal.ndim == 1 else near.diagonal[:, None]
+    own = beside(near.diagonal if diagonal.ndim == 1 else near.diagonal[:, None], diagonal)
     scale = np.sqrt(own / diagonal)
     return lambda residual: scale * _by_columns(solve, scale * residual)
 
 
 def _by_columns(solve: Callable[[Array], Array], right: Array) -> Array:
-    if right.ndim == 1:
-        return solve(np.ascontiguousarray(right))
-    if not right.shape[1]:
+    own = here(right)
+    if own.ndim == 1:
+        return beside(solve(np.ascontiguousarray(own)), right)
+    if not own.shape[1]:
         return right.copy()
-    return np.column_stack([solve(np.ascontiguousarray(column)) for column in right.T])
+    columns = [solve(np.ascontiguousarray(column)) for column in own.T]
+    return beside(np.column_stack(columns), right)
 
 
 def _shaped(vector: Array, like: Array) -> Array:
@@ -218,7 +224,7 @@ def conjugate_gradients(
     x = np.zeros_like(right)
     residual = right.copy()
     direction = np.zeros_like(right)
-    last = np.zeros(right.shape[1:])
+    last = np.zeros_like(right, shape=right.shape[1:])
     for _ in range(MAX_ITERATIONS):
         length = np.sqrt(products(residual, residual))
         if not (length > target).any():

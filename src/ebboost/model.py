@@ -19,7 +19,7 @@ from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.defaults import Member
-from ebboost.field import FieldEnergy, LatentField, Posterior
+from ebboost.field import LatentField, Posterior, field_mode
 from ebboost.graph import Graph
 from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
@@ -240,8 +240,8 @@ class Model:
             return None
         known = one.labels_for(labels).relative()
         posterior = Posterior(one.field.prior(places.graph), places.node_of_row[labels.rows])
-        energy = FieldEnergy(posterior, one.loss or self.output.loss, known)
-        return energy.mode(self.smoothed[number][labels.rows])
+        scores = self.smoothed[number][labels.rows]
+        return field_mode(posterior, one.loss or self.output.loss, known, scores)
 
     def process_given(
         self, number: int, labels: Labels, points: Array | None = None

@@ -224,14 +224,17 @@ class GradientSteps(Operator):
         self.alpha = alpha
         self._step = SparseMatrix(step)
 
-    def around(self, rows: IntArray) -> tuple[IntArray, Operator]:
+    def around(self, rows: IntArray) -> tuple[IntArray, Operator] | None:
         """Return the rows within k edges; see :meth:`Operator.around`."""
         step = self._step.matrix
+        size = abs(step)
         reached = np.zeros(step.shape[0], dtype=bool)
         reached[rows] = True
         for _ in range(self.n_steps):
-            reached |= (abs(step) @ reached.astype(np.float64)) > 0.0
+            reached |= (size @ reached.astype(np.float64)) > 0.0
         near = np.flatnonzero(reached)
+        if near.size == reached.size:
+            return None
         inner = copy(self)
         inner._set(sparse.csr_array(step[near][:, near]), self.n_steps, self.alpha)
         return near, inner

@@ -13,7 +13,7 @@ import numpy as np
 from ebboost._common import Array, IntArray
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
-from ebboost.field import MIN_TAU, FieldEnergy, LatentField, Posterior
+from ebboost.field import MIN_TAU, LatentField, Posterior, field_mode
 from ebboost.losses import Loss
 from ebboost.sums import everywhere, mean
 
@@ -79,9 +79,9 @@ def estimate_strengths(
         for number in tested:
             known = fold != number
             posterior = Posterior(prior, nodes[known])
-            energy = FieldEnergy(posterior, loss, labels.subset(known).relative())
+            own = labels.subset(known).relative()
             # The last mode is near: the strengths differ by a factor of 2 or 4.
-            z = energy.mode(scores[known], tolerance, modes.get(number))
+            z = field_mode(posterior, loss, own, scores[known], tolerance, modes.get(number))
             modes[number] = z
             result[~known] += z[nodes[~known]]
         return result[hidden]

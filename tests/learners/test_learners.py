@@ -225,6 +225,6 @@ def test_learners_by_name_and_wrong_ones():
     for wrong in ("forest", 3, None):
         with pytest.raises(ValueError, match="learner must be"):
             fixed(learner=wrong).fit(X, y)
-    for learner in LEARNERS.values():
+    for learner in [one for one in LEARNERS.values() if "cuda" not in one.devices]:
         with pytest.raises(ValueError, match="device='cuda' is not available"):
             fixed(learner=learner, device="cuda").fit(X, y)

@@ -1,4 +1,4 @@
-"""XGBoost as a learner, on the CPU and, where there is one, on a GPU."""
+"""XGBoost as a learner."""
 
 import json
 import pickle
@@ -18,13 +18,6 @@ xgboost = pytest.importorskip("xgboost")
 ONE_MEMBER = {"labels": "field", "smoothing": None, "neighbor_features": None}
 ONE_MEMBER |= {"spectral_features": None, "n_folds": 2}
 DRAWS = [{}, {"subsample": 0.5, "colsample_bytree": 0.6}, {"params": {"colsample_bynode": 0.5}}]
-
-
-def on_gpu():
-    cupy = pytest.importorskip("cupy")
-    if not cupy.cuda.runtime.getDeviceCount() or not xgboost.build_info().get("USE_CUDA"):
-        pytest.skip("no GPU")
-    return cupy
 
 
 def grower(learner, table, n_outputs=1, device="cpu", seed=3):
@@ -270,45 +263,3 @@ def test_a_wheel_without_a_gpu_is_named(monkeypatch):
     monkeypatch.setattr(xgboost, "build_info", lambda: {"USE_CUDA": False})
     with pytest.raises(ImportError, match="pip uninstall xgboost-cpu"):
         grower(eb.XGBoost(), numbers()[0], device="cuda")
-
-
-# ---------------------------------------------------------------------- on a GPU
-
-
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_gradients_and_values_stay_on_the_gpu(n_outputs):
-    cupy = on_gpu()
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(3_000, 5)).round(1)  # few values: the same bins on both
-    table = Table(X, tuple("abcde"), (), tuple(range(5)))
-    learner = eb.XGBoost(4, min_child_weight=0.0, reg_lambda=1.0)
-    here, there, mixed = (grower(learner, table, n_outputs, to) for to in ("cpu", "cuda", "cuda"))
-    grown = []
-    for step in range(4):
-        gradient = X[:, :n_outputs] * (1.0 + 0.3 * step) + X[:, -1:] ** 2
-        expected = here.grow(gradient, np.ones((3_000, 1)))
-        tree = there.grow(cupy.asarray(gradient), cupy.ones((3_000, 1)))
-        assert isinstance(tree, cupy.ndarray) and tree.dtype == np.float64
-        same = mixed.grow(gradient, np.ones((3_000, 1)))
-        assert isinstance(same, np.ndarray)
-        np.testing.assert_array_equal(same, tree.get())
-        assert np.mean((same - expected) ** 2) < 0.02 * expected.var()
-        grown.append(same)
-    model = there.compile([0.5] * 4)
-    np.testing.assert_allclose(model.predict(table), 0.5 * sum(grown), atol=1e-5)
-    assert there.grow(cupy.zeros((3_000, n_outputs)), cupy.ones((3_000, 1))) is None
-
-
-def test_a_fit_on_the_gpu_is_that_of_the_cpu():
-    on_gpu()
-    X, y, graph, _ = problem(2_000)
-    learner = eb.XGBoost(4, min_child_weight=0.0, reg_lambda=1.0)
-    settings = {"learner": learner, "random_state": 0, "n_folds": 2, "smoothing": eb.Laplacian()}
-    here, there = (
-        eb.EBBSRegressor(30, 0.3, device=device, **settings).fit(np.round(X, 1), y, graph=graph)
-        for device in ("cpu", "cuda")
-    )
-    assert np.sqrt(np.mean((there.predict() - here.predict()) ** 2)) < 0.05 * here.predict().std()
-    copied = pickle.loads(pickle.dumps(there))  # which needs no GPU
-    new = (X[:9], {"attach": (np.arange(9), np.arange(9))})
-    np.testing.assert_array_equal(copied.predict(new[0], **new[1]), there.predict(new[0], **new[1]))

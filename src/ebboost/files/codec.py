@@ -192,6 +192,9 @@ def conform(value: Any, hint: Any, path: str) -> None:
     kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind is Any:
         return
+    if hasattr(kind, "__value__"):  # the alias NDArray, from numpy 2.5 on
+        conform(value, kind.__value__[inner], path)
+        return
     if kind in (Union, UnionType):  # the type or None
         if value is not None or NoneType not in inner:
             conform(value, inner[0], path)

@@ -12,15 +12,18 @@ __all__ = ["Binned", "Ensemble", "Grower", "Learner", "LightGBM", "RandomNetwork
 __all__ += ["XGBoost", "as_learner"]
 
 
-def as_learner(learner: Any) -> Learner:
+#: Libraries of trees, and which "auto" stands for on a device.
+LIBRARIES: dict[str, type[Learner]] = {"lightgbm": LightGBM, "xgboost": XGBoost}
+AUTO = {"cpu": "lightgbm", "cuda": "xgboost"}
+
+
+def as_learner(learner: Any, device: str = "cpu") -> Learner:
     """Return the learner that the ``learner`` parameter stands for."""
     if isinstance(learner, Learner):
         return learner
-    if learner == "lightgbm":
-        return LightGBM()
-    if learner == "xgboost":
-        return XGBoost()
+    if isinstance(learner, str) and learner in (*LIBRARIES, "auto"):
+        return LIBRARIES[AUTO[device] if learner == "auto" else learner]()
     hint = f": pass eb.ScikitLearn({learner!r})" if hasattr(learner, "fit") else ""
     raise ValueError(
-        f"learner must be 'lightgbm', 'xgboost' or an eb.Learner, got {learner!r}{hint}."
+        f"learner must be 'auto', 'lightgbm', 'xgboost' or an eb.Learner, got {learner!r}{hint}."
     )

@@ -117,7 +117,7 @@ class Learner(BaseEstimator, ABC):
         if device not in self.devices:
             raise ValueError(
                 f"device={device!r} is not available with learner={self.name!r}, which runs on "
-                f"{', '.join(self.devices)}: pass learner='xgboost', or device='cpu'."
+                f"{', '.join(self.devices)}: leave learner out, or pass device='cpu'."
             )
         for key, value in (self.params or {}).items():
             for parameter, names in OF_THE_ESTIMATOR.items():
@@ -269,7 +269,7 @@ def newton_target(gradient: Array, curvature: Array) -> tuple[Array, Array]:
     Both are 0 where the curvature is negligible.
     """
     is_used = curvature > 1e-12 * curvature.max()
-    target = np.divide(-gradient, curvature, out=np.zeros_like(gradient), where=is_used)
+    target = np.where(is_used, -gradient / np.where(is_used, curvature, 1.0), 0.0)
     return target, np.where(is_used, curvature, 0.0)
 
 

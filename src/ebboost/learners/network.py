@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
@@ -18,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import solve
-from scipy.linalg.blas import ssyrk
 from scipy.special import ndtri
 
 from ebboost._common import Array, IntArray
+from ebboost.arrays import here, there
 from ebboost.data.table import Table
 from ebboost.learners.base import Binned, Ensemble, Grower, Learner, newton_target
 
@@ -72,6 +73,7 @@ class RandomNetwork(Learner):
     """
 
     name = "network"
+    devices = ("cpu", "cuda")
     is_concurrent = True
 
     def __init__(self, n_units: int = 64, ridge: float = 1e-3) -> None:
@@ -125,10 +127,10 @@ class Scaling:
         nothing = np.zeros(KNOTS)
         inputs: list[tuple[int, int, Array, Array]] = []
         for column in range(len(table.names)):
-            values = np.asarray(table.values[:, column], dtype=np.float64)
+            values = there(np.asarray(table.values[:, column], dtype=np.float64))
             known = values[~np.isnan(values)]
             if column in table.categorical:
-                levels, counts = np.unique(known, return_counts=True)
+                levels, counts = np.unique(here(known), return_counts=True)
                 for place in np.argsort(-counts, kind="stable")[:MAX_LEVELS]:
                     if MIN_LEVEL_ROWS <= counts[place] < table.n_rows:
                         inputs.append((column, int(levels[place]), nothing, nothing))
@@ -147,22 +149,24 @@ class Scaling:
             most,
         )
         own = scaling.transform(table.values[rows])[:-1]
-        return replace(scaling, least=own.min(axis=1), most=own.max(axis=1))
+        return replace(scaling, least=here(own.min(axis=1)), most=here(own.max(axis=1)))
 
     def transform(self, values: Any) -> Float32:
         """Return the inputs of rows as columns of shape (n_inputs + 1, n), the last of them 1.
 
         Missing numbers are 0.
         """
-        result = np.ones((self.source.size + 1, len(values)), dtype=np.float32)
+        nothing = there(np.zeros(0, dtype=np.float32))
+        result = np.ones_like(nothing, shape=(self.source.size + 1, len(values)))
+        knots, scores = there(self.knots), there(self.scores)
         for number, (column, level) in enumerate(zip(self.source, self.level, strict=True)):
-            own = np.asarray(values[:, column], dtype=np.float64)
+            own = there(np.asarray(values[:, column], dtype=np.float64))
             if level == NUMBER:
-                scores = np.interp(own, self.knots[number], self.scores[number])
-                result[number] = np.where(np.isnan(own), 0.0, scores)
+                between = np.interp(own, knots[number], scores[number])
+                result[number] = np.where(np.isnan(own), 0.0, between)
             else:
                 result[number] = np.isnan(own) if level == MISSING else own == level
-        ends = (self.least[:, None], self.most[:, None])
+        ends = (there(self.least[:, None]), there(self.most[:, None]))
         np.clip(result[:-1], *ends, out=result[:-1])
         return result
 
@@ -175,12 +179,12 @@ def _normal_scores(known: Array) -> tuple[Array, Array]:
     """
     known = np.sort(known)
     places = np.rint(np.linspace(0.0, 1.0, KNOTS) * (known.size - 1)).astype(np.int64)
-    points = np.unique(known[places])
+    points = np.unique(here(known[there(places)]))
     width = ROUNDING * (np.abs(points) + 0.1 * np.median(np.abs(points)))
     is_new = np.append(True, np.diff(points) > width[1:])
     points, width = points[is_new], width[is_new]
-    below = np.searchsorted(known, points - width, "left")
-    up_to = np.searchsorted(known, points + width, "right")
+    below = here(np.searchsorted(known, there(points - width), "left"))
+    up_to = here(np.searchsorted(known, there(points + width), "right"))
     ranks = (below + up_to) / (2.0 * known.size)
     scores = ndtri(np.clip(ranks, OUTERMOST, 1.0 - OUTERMOST))
     padding = (0, KNOTS - points.size)
@@ -210,7 +214,7 @@ class Units:
         values, places = np.append(coefficients, np.float32(1.0)), np.append(inputs, one)
         starts = np.append(np.arange(0, places.size, INPUTS + 1), places.size)
         directions = sparse.csr_array((values, places, starts), shape=(n_units + 1, one + 1))
-        result = directions @ columns
+        result = there(directions) @ columns
         return np.maximum(result, 0.0, out=result)
 
     def take(self, chosen: Any, outputs: Float32) -> Units:
@@ -243,10 +247,10 @@ class NetworkBinned(Binned):
         self.n_columns = len(table.names)
         # At equal distances along a random direction, so that the order of rows does not matter.
         inputs = self.columns[:-1]
-        self.along = np.random.default_rng(0).normal(size=len(inputs)) @ inputs
+        self.along = there(np.random.default_rng(0).normal(size=len(inputs))) @ inputs
         order = np.argsort(self.along, kind="stable")
         places = np.linspace(0, rows.size - 1, min(rows.size, START_ROWS)).round()
-        self.starts = inputs[:, order[places.astype(np.int64)]].T
+        self.starts = here(inputs[:, order[there(places.astype(np.int64))]].T)
 
     def grower(self, seed: int) -> NetworkGrower:
         """Return a network without units; see :meth:`Binned.grower`."""
@@ -276,9 +280,9 @@ class NetworkGrower(Grower):
         hidden = units.hidden(self._columns[0])
         outputs = self._solve(hidden, target, weight)
         self._rounds.append(units.take(slice(None), outputs))
-        tree = np.empty(self._binned.shape)
-        tree[used] = (outputs.T @ hidden).T
-        tree[others] = (outputs.T @ units.hidden(self._columns[1])).T
+        tree = np.empty_like(gradient)
+        tree[used] = (there(outputs.T) @ hidden).T
+        tree[others] = (there(outputs.T) @ units.hidden(self._columns[1])).T
         return tree
 
     def _sort(self, is_used: NDArray[np.bool_]) -> None:
@@ -317,11 +321,11 @@ class NetworkGrower(Grower):
         """
         n_parts = -(-len(target) // COMPARED_ROWS)
         rows = slice(len(self._rounds) % n_parts, None, n_parts)
-        hidden = units.hidden(np.ascontiguousarray(self._columns[0][:, rows]))
+        hidden = units.hidden(self._columns[0][:, rows].copy())
         mean_weight = weight[rows].mean(axis=1, keepdims=True)
         right = np.hstack([mean_weight, mean_weight * target[rows]]).astype(np.float32)
-        sums = (hidden @ right).astype(np.float64)
-        squares = ((hidden * hidden) @ right[:, :1]).astype(np.float64)[:-1, 0]
+        sums = here(hidden @ right).astype(np.float64)
+        squares = here((hidden * hidden) @ right[:, :1]).astype(np.float64)[:-1, 0]
         total = max(float(sums[-1, 0]), 1e-300)
         mean = sums[:-1, 0] / total
         variance = squares - total * mean**2
@@ -347,11 +351,12 @@ class NetworkGrower(Grower):
             own = slice(None) if weight.shape[1] == 1 else slice(output, output + 1)
             is_constant = root.min() == root.max()
             weighted = hidden if is_constant else hidden * root
-            gram = ssyrk(1.0, weighted.T, trans=1).astype(np.float64)  # the upper triangle
-            right = weighted @ (root[:, None] * target[:, own]).astype(np.float32)
+            gram = here(products(weighted, weighted)).astype(np.float64)
+            wanted = (root[:, None] * target[:, own]).astype(np.float32)
+            right = here(products(weighted, wanted.T))
             if is_constant:
                 gram *= float(root[0]) ** 2
-                right *= root[0]
+                right *= float(root[0])
             gram[np.diag_indices(n_weights)] += (
                 self._binned.learner.ridge * np.trace(gram) / n_weights
             )
@@ -371,6 +376,12 @@ class NetworkGrower(Grower):
         sums = np.asarray(weights, dtype=np.float64)
         sample = binned.starts[:: max(len(binned.starts) // IMPORTANCE_ROWS, 1)]
         return NetworkEnsemble(binned.scaling, units, sums, sample, binned.n_columns)
+
+
+@singledispatch
+def products(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return the products of all pairs of rows."""
+    return first @ second.T
 
 
 class NetworkEnsemble(Ensemble):
@@ -409,11 +420,11 @@ class NetworkEnsemble(Ensemble):
         if table.n_rows <= EXACT_ROWS:  # a row as alone, whichever rows are predicted with it
             columns = columns.astype(np.float64)
         if table.n_rows <= FEW_ROWS:
-            return self._predict_few(columns)
-        scores = np.zeros((self.units.outputs.shape[1], table.n_rows))
+            return self._predict_few(here(columns))
+        scores = there(np.zeros((self.units.outputs.shape[1], table.n_rows)))
         for weight, units in self._rounds():
-            scores += weight * (units.outputs.T @ units.hidden(columns))
-        return scores.T
+            scores += weight * (there(units.outputs.T) @ units.hidden(columns))
+        return here(scores).T
 
     def _predict_few(self, columns: NDArray[Any]) -> Array:
         """Scores of a few rows of inputs: all rounds at once, which takes a tenth of the time."""
@@ -435,7 +446,7 @@ class NetworkEnsemble(Ensemble):
 
     def contributions(self, table: Table) -> Array:
         """Return Shapley values against a row of medians; see :meth:`Ensemble.contributions`."""
-        return self.shares(self.scaling.transform(table.values))
+        return self.shares(here(self.scaling.transform(table.values)))
 
     def shares(self, columns: Float32) -> Array:
         """Return the contributions of columns at rows of inputs, that of the medians last.

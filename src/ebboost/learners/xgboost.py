@@ -73,6 +73,15 @@ class XGBoost(Learner):
     max_bin: int = 256
     params: dict[str, Any] | None = None
 
+    def check(self, device: str) -> None:
+        """Check the parameters, and that XGBoost supports the device; see :meth:`Learner.check`."""
+        super().check(device)
+        if device == "cuda" and not _xgboost().build_info().get("USE_CUDA"):
+            raise ImportError(
+                "device='cuda' needs XGBoost with GPU support: pip uninstall xgboost-cpu, then "
+                "pip install 'ebboost[cuda13]', or 'ebboost[cuda12]' for drivers of CUDA 12."
+            )
+
     def bin(
         self,
         table: Table,
@@ -122,18 +131,13 @@ class XGBoostBinned(Binned):
         self, table: Table, params: dict[str, Any], like: XGBoostBinned | None = None
     ) -> None:
         xgboost = _xgboost()
-        wants_gpu = params["device"] == "cuda"
-        if wants_gpu and not xgboost.build_info().get("USE_CUDA"):
-            raise ImportError(
-                "device='cuda' needs XGBoost's full wheel, the installed one has no GPU support: "
-                "pip uninstall xgboost-cpu, then pip install xgboost"
-            )
         self.params = params
         self.shape = (table.n_rows, params["num_target"])
         values = as_matrix(table)
         self.on_gpu: Any = None  # the values, as XGBoost stores them
-        if wants_gpu and not table.is_sparse:
-            cupy = import_library("cupy", "device='cuda'", "cupy-cuda12x")
+        if params["device"] == "cuda" and not table.is_sparse:
+            self.params = params | {"nthread": 1}  # threads of the CPU would only wait
+            cupy = import_library("cupy", "device='cuda'", "'ebboost[cuda13]'")
             values = self.on_gpu = cupy.asarray(np.asarray(values, dtype=np.float32))
         options = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
         options["ref"] = None if like is None else like.data

@@ -161,7 +161,7 @@ def tune(
 
 def default_space(trial: Trial, model: BaseEBBS, has_graph: bool) -> dict[str, Any]:
     """Return the learning rate and parameters of the trees, and parts that use the graph."""
-    learner = as_learner(model.learner)
+    learner = as_learner(model.learner, model.device)
     changes: dict[str, Any] = {}
     trees = {}
     for name in [name for name in TREES if name in learner.get_params()]:

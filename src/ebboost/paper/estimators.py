@@ -35,7 +35,7 @@ PARAMETERS = """Parameters
         Any smoother, :class:`Robust` too; ``"auto"``: ``eb.Laplacian(2.0, 5)``.
     labels : "none", "masked", "field", MaskedLabels or LatentField, default="none"
         ``"masked"``: error smoothing (15) as published, for numbers with squared error.
-    learner : str or Learner, default="lightgbm"
+    learner : str or Learner, default="auto"
         With the learner's own defaults. :class:`CatBoost` is that of the paper.
     n_folds : 1
         One model. Where ``early_stopping`` is on, a tenth of the labels or ``eval_set`` ends it.

@@ -91,7 +91,7 @@ def resolve_parts(data: Data) -> tuple[Parts, MaskedLabels | None]:
     masked = labels if isinstance(labels, MaskedLabels) else None
     if isinstance(labels, str) and labels == "masked":
         masked = MaskedLabels()
-    plain = copy(settings).set_params(learner=as_learner(settings.learner))
+    plain = copy(settings).set_params(learner=as_learner(settings.learner, settings.device))
     if masked is not None:
         plain.set_params(labels="none")
     elif not isinstance(labels, LatentField) and labels not in ("auto", "field", "none"):
