@@ -24,17 +24,16 @@ LEAST_ENTRIES = 16_000_000
 LEAST_OF_ROW = 20
 LEAST_OF_COLUMN = 0.1
 UNIT_TOLERANCE = 1e-6
-# Largest number over the mean size of numbers, beyond which small ones would lose digits.
+# Largest number over the mean size of numbers, beyond which small ones would lose digits; looked at
+# now and then, as the CPU must wait for it.
 MOST_SPREAD = 100.0
+CHECK_EVERY = 15
 SHARED_MEMORY = "MaxSharedMemoryPerBlockOptin"
 
-SCALED = "float64 root, float64 f", "float64 result", "fabs(root * f)"
-largest = cupy.ReductionKernel(*SCALED, "max(a, b)", "result = a", "0", "largest")
-total = cupy.ReductionKernel(*SCALED, "a + b", "result = a", "0", "total")
 begun = cupy.ElementwiseKernel(
-    "float64 root, float64 f, float64 alpha, float64 unit",
+    "float64 scaled, float64 alpha, float64 unit",
     "float32 y, float32 pull",
-    "y = root * f / unit; pull = alpha * y",
+    "y = scaled / unit; pull = alpha * y",
 )
 averaged = cupy.ElementwiseKernel(
     "int32 sum, float32 square, float32 pull", "float32 y", "y = square * (sum * 0x1p-23f) + pull"
@@ -59,6 +58,7 @@ class Tiles:
         self.words = tiled(start, column, is_hub, self.rows)
         self.hubs = cupy.flatnonzero(is_hub)
         self.hub_rows = None
+        self._calls, self._is_even = 0, True
         if self.hubs.size:
             bounds, columns, places = start.get(), column.get(), self.hubs.get()
             parts = [columns[bounds[place] : bounds[place + 1]] for place in places]
@@ -88,11 +88,16 @@ class Tiles:
 
     def steps(self, scores: Any, n_steps: int, alpha: float) -> Any:
         """Return the scores of one column after the steps; None if small ones would lose digits."""
-        found = (largest(self.root, scores), total(self.root, scores), cupy.count_nonzero(scores))
-        unit, summed, count = cupy.stack([one.astype(np.float64) for one in found]).get().tolist()
-        if not 0.0 < unit * count < MOST_SPREAD * summed or n_steps == 0:
+        y = self.root * scores
+        sizes = cupy.abs(y)
+        unit = cupy.maximum(sizes.max(), 1e-300)
+        if self._calls % CHECK_EVERY == 0:
+            mean = float(sizes.sum()) / max(int(cupy.count_nonzero(y)), 1)
+            self._is_even = float(unit) <= MOST_SPREAD * max(mean, 1e-302)
+        self._calls += 1
+        if not self._is_even or n_steps == 0:
             return None
-        y, pull = begun(self.root, scores, alpha, unit)
+        y, pull = begun(y, alpha, unit)
         for number in range(n_steps):
             sums = self._sums(y)
             if number < n_steps - 1:

@@ -168,11 +168,12 @@ class XGBoostGrower(Grower):
         full = np.ascontiguousarray(np.broadcast_to(curvature, binned.shape), like=gradient)
         booster.boost(binned.data, number, grad=gradient, hess=full)
         self._n_rounds += 1
-        newest = {"iteration_range": (number, number + 1)}
+        newest: dict[str, Any] = {"iteration_range": (number, number + 1)}
         if binned.on_gpu is None:
             values = booster.predict(binned.data, output_margin=True, **newest)
         else:  # the way from the bins leads over the CPU
-            values = booster.inplace_predict(binned.on_gpu, predict_type="margin", **newest)
+            newest |= {"predict_type": "margin", "validate_features": False}
+            values = booster.inplace_predict(binned.on_gpu, **newest)
             values = values.get() if isinstance(gradient, np.ndarray) else values
         tree = np.asarray(values, dtype=np.float64, like=gradient).reshape(binned.shape)
         if (tree == tree[:1]).all():
