@@ -128,7 +128,6 @@ def default(n_rows: int, device: str) -> None:
     for place, names in (
         (core, STEPS),
         (ebboost.intervals, ("field_variance", "grow_scale")),
-        (core.Model, ("with_predictions",)),
         (NetworkGrower, ("grow", "compile")),
         (XGBoostGrower, ("grow", "compile")),
         (eb.XGBoost, ("bin",)),
