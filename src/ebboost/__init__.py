@@ -16,7 +16,7 @@ from ebboost.callbacks import Callback, EarlyStopping, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
-from ebboost.field import LatentField
+from ebboost.field import GroupFields, LatentField
 from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
@@ -53,10 +53,10 @@ logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = ["Applicability", "BlockFold", "Callback", "DistanceFold", "EBBSClassifier"]
 __all__ += ["EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
-__all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Laplacian"]
-__all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model", "ModelFileError"]
-__all__ += ["NegativeBinomial", "NeighborFeatures", "Operator", "Poisson", "PredictionSets"]
-__all__ += ["Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
+__all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "GroupFields", "Huber", "Intervals"]
+__all__ += ["Laplacian", "LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model"]
+__all__ += ["ModelFileError", "NegativeBinomial", "NeighborFeatures", "Operator", "Poisson"]
+__all__ += ["PredictionSets", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
 __all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "load", "paper"]
 __all__ += ["plot", "shap_values", "tune", "write_report"]

@@ -17,7 +17,7 @@ from ebboost._common import Array
 from ebboost.arrays import there
 from ebboost.callbacks import Callback, RoundInfo
 from ebboost.data.labels import Labels
-from ebboost.field import FieldEnergy, Posterior
+from ebboost.field import FieldEnergy, Posterior, at
 from ebboost.learners.base import Grower
 from ebboost.linalg import Solver
 from ebboost.losses import Loss
@@ -156,7 +156,7 @@ class Objective:
         scores = self.fixed[rows] + point.smoothed[rows]
         if point.z is None:
             return scores
-        return scores + point.z[rows if self.node_of_row is None else self.node_of_row[rows]]
+        return scores + at(point.z, rows if self.node_of_row is None else self.node_of_row[rows])
 
     def at_labels(self, name: str, point: Point) -> Array:
         """Return the "value", "gradient" or "curvature" of w ℓ at the labels, or the "scores"."""
@@ -192,7 +192,7 @@ class Objective:
         excess = float(total((point.prior_z + on_nodes) ** 2))
         if excess <= MIN_CORRECTION**2 * float(total(on_nodes**2)):
             return point
-        propagated = self.at_labels("scores", point) - point.z[self.posterior.nodes]
+        propagated = self.at_labels("scores", point) - at(point.z, self.posterior.nodes)
         true_prior = self.posterior.prior.matrix @ point.z
         z, prior_z = self._energy.newton(propagated, point.z, true_prior, self._near(point))
         return Point(point.scores, point.smoothed, z, prior_z, point.weights)
@@ -255,7 +255,7 @@ class Objective:
             near = self._near(point)
             response = posterior.solve(curvature, right, self.response_tolerance, near)
         # (SᵀHS + Q) r = −SᵀHPh gives Q r without another product.
-        prior_response = right - posterior.sums(curvature * response[posterior.nodes])
+        prior_response = right - posterior.sums(curvature * at(response, posterior.nodes))
         return Direction(tree, smoothed, response, prior_response)
 
     def step(self, point: Point, direction: Direction) -> float:
@@ -277,7 +277,7 @@ class Objective:
         slope = float(total(gradient * own))
         bend = with_field = float(total(curvature * own * own))
         if direction.response is not None and self.posterior is not None:
-            answer = direction.response[self.posterior.nodes]
+            answer = at(direction.response, self.posterior.nodes)
             with_field = float(total(curvature * own * (own + answer)))
         return slope, bend, with_field
 

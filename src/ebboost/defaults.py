@@ -56,6 +56,15 @@ PORTFOLIO = (
     Member("network", "network"),
 )
 
+# In their place where rows belong to several groups.
+SEVERAL = (
+    FIRST,
+    Member("trees + field", field="estimated"),
+    Member("network + field", "network", "estimated"),
+    Member("trees"),
+    Member("network", "network"),
+)
+
 # In their place where rows to predict are far from labels and have coordinates: the first one, for
 # the strengths; those with a process, which are weighed; and plain trees, for the gain.
 FAR = (

@@ -251,7 +251,7 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         nodes: ArrayLike | None = None,
         eval_set: LabelledRows | None = None,
         coordinates: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        groups: Any = None,
         time: ArrayLike | None = None,
         offset: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
@@ -288,9 +288,12 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
             longitude (or lat, lon, lng) and for geometry in degrees. Coordinates are columns of the
             trees, too: an array or geometry is appended to X as x and y, or longitude and latitude.
             The geometry of a GeoDataFrame is used by default.
-        groups : column name or array-like of shape (n_rows,), optional
+        groups : column name, array-like of shape (n_rows,), list of column names or dict, optional
             The node of ``graph`` that each row belongs to, where several rows share one. Without
-            ``graph``, groups have independent effects.
+            ``graph``, groups have independent effects. Several groups, crossed or nested, are a
+            list such as ``["shop", "product"]`` or a dict by name. Its values are None for the
+            column of that name, levels of the rows, a graph of that column's levels, or a pair of
+            levels and graph: ``{"commune": graph, "client": None}``.
         time : column name or array-like of shape (n_rows,), optional
             Numbers or dates. The latest fifth of the labels is predicted from earlier ones, to
             weigh members, to stop early and for intervals.
@@ -354,7 +357,7 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         attach: Any = None,
         new_labels: LabelledRows | None = None,
         interval: float | None = None,
-        groups: ArrayLike | None = None,
+        groups: Any = None,
         offset: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
     ) -> Any:
@@ -380,8 +383,9 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
             Labels that have become known since the fit; the field uses them without a new fit.
         interval : float, optional
             Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
-        groups : column name or array-like of shape (n,), optional
-            The group of each new row, after a fit with groups; new groups have no field.
+        groups : column name, array-like of shape (n,), list of column names or dict, optional
+            The group of each new row, after a fit with groups; new groups have no field. Of
+            several groups, each by the name that it had in ``fit``.
         offset, exposure : array-like, optional
             Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one.
 

@@ -47,6 +47,8 @@ class Explanation:
         Contribution of the columns of each other row, through the propagation.
     labels : dict of int to float
         Contribution of each known label, by its row: through the latent field.
+    groups : dict of str to float
+        The effect of each of the row's groups, after a fit with several, in place of labels.
     offset : float, default=0.0
         The offset of the row.
 
@@ -68,12 +70,13 @@ class Explanation:
     neighbors: Mapping[int, float] = field(default_factory=dict)
     labels: Mapping[int, float] = field(default_factory=dict)
     offset: float = 0.0
+    groups: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
         """The sum of all contributions: the score."""
         parts = self.base + self.offset + sum(self.own.values()) + sum(self.neighbors.values())
-        return parts + sum(self.labels.values())
+        return parts + sum(self.labels.values()) + sum(self.groups.values())
 
     def __str__(self) -> str:
         terms = [("base", self.base)]
@@ -81,6 +84,7 @@ class Explanation:
         terms += _largest(self.own, "column", "columns")
         terms += _largest(self.neighbors, "row", "rows")
         terms += _largest(self.labels, "label of row", "labels")
+        terms += _largest(self.groups, "group", "groups")
         largest = max(abs(value) for _, value in [*terms, ("", self.total)])
         decimals = max(0, 4 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 0
         lines = [f"row {self.node}: score {self.total:.{decimals}f}"]
@@ -116,6 +120,7 @@ def contribution_rows(explanations: Sequence[Explanation], model: Model) -> dict
             parts.append(("column" if name in own else "column of neighbours", name, value))
         parts += [("score of row", str(row), value) for row, value in one.neighbors.items()]
         parts += [("label of row", str(row), value) for row, value in one.labels.items()]
+        parts += [("group", name, value) for name, value in one.groups.items()]
         rows += [(one.node, *part) for part in parts]
     names = ("node", "part", "name", "contribution")
     return {name: [row[column] for row in rows] for column, name in enumerate(names)}
@@ -132,7 +137,8 @@ def explain(model: Model, rows: IntArray, table: Table | None) -> list[Explanati
     outputs = raw.argmax(axis=1)
     own: list[dict[str, float]] = [{} for _ in rows]
     others: list[dict[int, float]] = [{} for _ in rows]
-    labels: list[dict[int, float]] = [{} for _ in rows]
+    labels: list[dict[Any, float]] = [{} for _ in rows]
+    has_groups = model.places is not None and bool(model.places.groups)
     bases = np.array([float(model.intercept[output]) for output in outputs])
     offsets = np.zeros(rows.size) if model.offset is None else model.offset[rows, 0]
     for number, one in enumerate(model.components):
@@ -156,8 +162,9 @@ def explain(model: Model, rows: IntArray, table: Table | None) -> list[Explanati
             base=float(bases[place]),
             own=own[place],
             neighbors=others[place],
-            labels=labels[place],
+            labels={} if has_groups else labels[place],
             offset=float(offsets[place]),
+            groups=labels[place] if has_groups else {},
         )
         for place, row in enumerate(rows)
     ]
@@ -180,7 +187,7 @@ def _factor(
 
 def _parts(
     model: Model, number: int, columns: Table, rows: IntArray, outputs: IntArray
-) -> list[tuple[float, dict[str, float], dict[int, float], dict[int, float]]]:
+) -> list[tuple[float, dict[str, float], dict[int, float], dict[Any, float]]]:
     """Base, columns, other rows and labels of a component's scores of some rows."""
     one = model.components[number]
     places = np.arange(rows.size)
@@ -230,13 +237,20 @@ def _process_contributions(model: Model, number: int, rows: IntArray) -> list[di
 
 def _label_contributions(
     model: Model, number: int, rows: IntArray, outputs: IntArray
-) -> list[dict[int, float]]:
-    """What each label adds to the scores of rows, through the field of a component."""
+) -> list[dict[Any, float]]:
+    """What each label adds to the scores of rows, through the field of a component.
+
+    Of several groups: what each of them adds, by the id of its node.
+    """
     one, places, z = model.components[number], model.places, model.fields[number]
     if one.process is not None and model.coordinates is not None:
         return _process_contributions(model, number, rows)
     if z is None or places is None or one.field is None:
         return [{} for _ in rows]
+    if places.groups:
+        nodes = places.node_of_row[rows]
+        ids, effects = places.graph.node_ids[nodes].tolist(), z[nodes, outputs[:, None]].tolist()
+        return [dict(zip(*pair, strict=True)) for pair in zip(ids, effects, strict=True)]
     labels = one.labels_for(model.labels).relative()
     loss = one.loss or model.output.loss
     nodes = places.node_of_row[labels.rows]

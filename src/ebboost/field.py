@@ -1,12 +1,17 @@
 """The latent field z ~ N(0, Q⁻¹), Q = λL + τI: what known labels say about their neighbours.
 
-Scores of rows are η = fixed + P f + S z, with S the node of each row: several rows may share one.
+Scores of rows are η = fixed + P f + S z, with S the node of each row: several rows may share one,
+and a row that belongs to several groups has a node of each.
 Given P f, the field minimises E(z) = Σ w ℓ(η) + ½ zᵀ Q z over the labelled rows. For squared error
 and one row a node this is equation (15): z = K W e with K = (W + Q)⁻¹.
 """
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -74,12 +79,16 @@ class LatentField(BaseEstimator):
         -------
         Prior
         """
-        check_number("LatentField: lam", self.lam, low=0.0, high=MAX_STRENGTH)
-        check_number("LatentField: tau", self.tau, low=MIN_TAU, high=MAX_STRENGTH)
+        self.check()
         laplacian, structure = field_laplacian(graph)
         data = self.lam * laplacian.data
         data[structure.diagonal] += self.tau
         return Prior(structure, data)
+
+    def check(self) -> None:
+        """Raise ValueError if a strength is out of range."""
+        check_number("LatentField: lam", self.lam, low=0.0, high=MAX_STRENGTH)
+        check_number("LatentField: tau", self.tau, low=MIN_TAU, high=MAX_STRENGTH)
 
     def scaled(self, factor: float) -> "LatentField":
         """Return a field with strengths times a factor, rounded to three digits.
@@ -94,6 +103,59 @@ class LatentField(BaseEstimator):
         """
         lam, tau = float(f"{factor * self.lam:.3g}"), float(f"{factor * self.tau:.3g}")
         return LatentField(min(lam, MAX_STRENGTH), min(max(tau, MIN_TAU), MAX_STRENGTH))
+
+
+class GroupFields(LatentField):
+    """Independent fields of several groups, whose nodes follow each other in one graph.
+
+    Parameters
+    ----------
+    fields : sequence of LatentField
+        One of each group.
+    sizes : sequence of int
+        Number of nodes of each group.
+    """
+
+    def __init__(self, fields: Sequence[LatentField], sizes: Sequence[int]) -> None:
+        self.fields = fields
+        self.sizes = sizes
+
+    def prior(self, graph: Graph) -> "Prior":
+        """Return the precision matrix, with a block λL + τI of each group.
+
+        Parameters
+        ----------
+        graph : Graph
+            Without edges between groups.
+
+        Returns
+        -------
+        Prior
+        """
+        if len(self.fields) != len(self.sizes) or sum(self.sizes) != graph.n_nodes:
+            counts = f"{len(self.fields)} fields and sizes {list(self.sizes)}"
+            raise ValueError(f"GroupFields: {counts} do not fit {graph.n_nodes} nodes of groups.")
+        laplacian, structure = field_laplacian(graph)
+        for one in self.fields:
+            one.check()
+        lam = np.repeat([one.lam for one in self.fields], self.sizes)
+        tau = np.repeat([one.tau for one in self.fields], self.sizes)
+        data = np.repeat(lam, np.diff(laplacian.indptr)) * laplacian.data
+        data[structure.diagonal] += tau
+        return Prior(structure, data)
+
+    def scaled(self, factor: float) -> "GroupFields":
+        """Return fields with strengths times a factor, rounded to three digits.
+
+        Parameters
+        ----------
+        factor : float
+
+        Returns
+        -------
+        GroupFields
+        """
+        return GroupFields(tuple(one.scaled(factor) for one in self.fields), self.sizes)
 
 
 #: L and its structure, of each graph that had a field.
@@ -166,16 +228,69 @@ class Prior:
         return Solver(self.structure, data, near, once)
 
 
+def at(z: Array, nodes: Any) -> Array:
+    """Return S z: the value of each row's node; of ``nodes`` of shape (m, k), sums of k values.
+
+    In sums −1 is no node.
+    """
+    if getattr(nodes, "ndim", 1) == 1:
+        return z[nodes]
+    padded = np.concatenate([z, np.zeros_like(z[:1])])
+    return sum((padded[column] for column in nodes.T[1:]), padded[nodes.T[0]])
+
+
+class Crossing:
+    """SᵀHS + Q where rows have several nodes: pairs of nodes that share a row have an entry, too.
+
+    Parameters
+    ----------
+    structure : Structure
+        That of Q, in which no such pair has an entry.
+    nodes : ndarray of shape (m, k)
+    """
+
+    def __init__(self, structure: Structure, nodes: IntArray) -> None:
+        n_nodes = structure.shape[0]
+        pairs = [low * n_nodes + high for low, high in combinations(nodes.T.astype(np.int64), 2)]
+        found, self._pair = np.unique(np.concatenate(pairs), return_inverse=True)
+        low, high = np.divmod(found, n_nodes)
+        row = np.repeat(np.arange(n_nodes), np.diff(structure.indptr))
+        row = np.concatenate([row, low, high])
+        column = np.concatenate([structure.indices, high, low]).astype(structure.indices.dtype)
+        self._order = np.argsort(row * n_nodes + column)
+        starts = np.zeros(n_nodes + 1, dtype=structure.indptr.dtype)
+        np.cumsum(np.bincount(row, minlength=n_nodes), out=starts[1:])
+        parts = (np.ones(row.size), column[self._order], starts)
+        self.structure = Structure(sparse.csr_array(parts, shape=structure.shape))
+
+    def data(self, prior: Array, curvature: Array) -> Array:
+        """Return the numbers, from those of Q plus the diagonal of SᵀHS, and from H."""
+        n_pairs = self._pair.size // curvature.size
+        shared = np.bincount(self._pair, np.tile(curvature, n_pairs))
+        return np.concatenate([prior, shared, shared])[self._order]
+
+
 class Posterior:
     """The field given labels: ``nodes`` are those of the labelled rows, with repeats.
 
     Systems are (SᵀHS + Q) x = b, with H the curvatures of the loss at the labels.
     """
 
+    _crossing: Crossing | None = None
+
     def __init__(self, prior: Prior, nodes: IntArray) -> None:
         self.prior = prior
         self.nodes = nodes
-        self._is_unique = np.bincount(nodes, minlength=1).max() <= 1
+        self._is_unique = nodes.ndim == 1 and bool(np.bincount(nodes, minlength=1).max() <= 1)
+        is_crossed = nodes.ndim == 2 and nodes.size > 0
+        if is_crossed:
+            self._crossing = Crossing(prior.structure, nodes)
+
+    def with_prior(self, prior: Prior) -> Self:
+        """Return the posterior of another prior on the same graph."""
+        result = copy(self)
+        result.prior = prior
+        return result
 
     def sums(self, values: Array) -> Array:
         """Return Sᵀv: sums over the labels of each node, of values of shape (m, c)."""
@@ -184,11 +299,23 @@ class Posterior:
             result[self.nodes] = values
             return result
         n_nodes = self.prior.n_nodes
-        return np.column_stack([np.bincount(self.nodes, v, n_nodes) for v in values.T])
+        if self.nodes.ndim == 2:
+            values = np.repeat(values, self.nodes.shape[1], axis=0)
+        return np.column_stack([np.bincount(self.nodes.ravel(), v, n_nodes) for v in values.T])
 
     def solver(self, curvature: Array, near: Solver | None = None, once: bool = False) -> Solver:
         """Return the solver of SᵀHS + Q, for H of shape (m, 1)."""
-        return self.prior.system(self.sums(curvature)[:, 0], near, once)
+        on_nodes = self.sums(curvature)[:, 0]
+        if self._crossing is None:
+            return self.prior.system(on_nodes, near, once)
+        data = self.prior.data.copy()
+        data[self.prior.structure.diagonal] += on_nodes
+        data = self._crossing.data(data, curvature[:, 0])
+        return Solver(self._crossing.structure, data, near, once)
+
+    def coupled(self, curvature: Array, on_nodes: Array, v: Array) -> Array:
+        """Return SᵀHS v, whose diagonal is ``on_nodes``."""
+        return on_nodes * v if self.nodes.ndim == 1 else self.sums(curvature * at(v, self.nodes))
 
     def solve(
         self, curvature: Array, right: Array, tolerance: float, near: Solver | None = None
@@ -200,7 +327,7 @@ class Posterior:
         diagonal = on_nodes + self.prior.diagonal[:, None]
 
         def multiply(v: Array) -> Array:
-            return self.prior.matrix.times(v) + on_nodes * v
+            return self.prior.matrix.times(v) + self.coupled(curvature, on_nodes, v)
 
         return conjugate_gradients(multiply, right, preconditioner(diagonal, near), tolerance)
 
@@ -216,17 +343,17 @@ class FieldEnergy:
 
     def value(self, scores: Array, z: Array, prior_z: Array) -> float:
         """Return E; ``prior_z`` is Qz."""
-        values = self.loss.value(scores + z[self.posterior.nodes], self.labels.target)
+        values = self.loss.value(scores + at(z, self.posterior.nodes), self.labels.target)
         return float(total(self.labels.weight * values)) + 0.5 * float(total(z * prior_z))
 
     def gradient(self, scores: Array, z: Array, prior_z: Array) -> Array:
         """Return ∂E/∂z on all nodes."""
-        own = self.loss.gradient(scores + z[self.posterior.nodes], self.labels.target)
+        own = self.loss.gradient(scores + at(z, self.posterior.nodes), self.labels.target)
         return prior_z + self.posterior.sums(self._weight * own)
 
     def curvature(self, scores: Array, z: Array) -> Array:
         """Return the weighted curvatures of the loss at the labels, shape (m, 1) or (m, c)."""
-        eta = scores + z[self.posterior.nodes]
+        eta = scores + at(z, self.posterior.nodes)
         own = self._weight * self.loss.curvature(eta, self.labels.target)
         return own
 
@@ -320,9 +447,12 @@ def field_mode(
 def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray | None) -> Array:
     """Return the diagonal of (SᵀHS + Q)⁻¹, in units of the dispersion, at all or some nodes.
 
+    Of ``nodes`` of shape (m, k), sums over the k nodes of a row, as if these were independent.
     Exact for few nodes. Else the mean variance of z_i given all others, 1/A_ii, plus that of its
     conditional mean over draws from the posterior: exact up to 1/√draws of the second part.
     """
+    if nodes is not None and nodes.ndim == 2:
+        return at(posterior_variances(posterior, curvature, None), nodes)
     posterior, curvature = there(posterior), there(curvature)
     solver = posterior.solver(curvature)
     n_nodes = posterior.prior.n_nodes
@@ -337,10 +467,14 @@ def posterior_variances(posterior: Posterior, curvature: Array, nodes: IntArray 
     random = np.random.default_rng(SEED)
     on_nodes = posterior.sums(curvature)
     noise = there(posterior.prior.noise(random, count))
-    noise += np.sqrt(on_nodes) * there(random.normal(size=noise.shape))
+    if posterior.nodes.ndim == 1:
+        noise += np.sqrt(on_nodes) * there(random.normal(size=noise.shape))
+    else:
+        noise += posterior.sums(np.sqrt(curvature) * random.normal(size=(len(curvature), count)))
     draws = solver.solve(noise, DRAW_TOLERANCE)
     diagonal = posterior.prior.diagonal[:, None] + on_nodes
-    conditional = draws - (posterior.prior.matrix @ draws + on_nodes * draws) / diagonal
+    image = posterior.prior.matrix @ draws + posterior.coupled(curvature, on_nodes, draws)
+    conditional = draws - image / diagonal
     values = 1.0 / diagonal[:, 0] + (conditional**2).mean(axis=1)
     return here(values)[wanted]
 

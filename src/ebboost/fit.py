@@ -39,15 +39,15 @@ from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import FEWEST_LABELS, Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
+from ebboost.data.groups import group_places, read_groups
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, split_geometry
 from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
-from ebboost.defaults import FAR, PORTFOLIO, Member
+from ebboost.defaults import FAR, PORTFOLIO, SEVERAL, Member
 from ebboost.field import LatentField, Posterior
 from ebboost.graph import Graph
-from ebboost.graph.ids import as_id_array, positions_of
 from ebboost.intervals import Forecast, estimate_spread
 from ebboost.kriging import GaussianProcess, correlation_range, estimate_process
 from ebboost.learners import Binned, Ensemble, Learner, RandomNetwork, as_learner
@@ -304,6 +304,9 @@ def read(
     places = points = separation = None
     if groups is not None or coordinates is not None or graph is not None:
         places, points = read_places(X, table, graph, coordinates, groups)
+        for name in ("neighbor_features", "spectral_features") if places.groups else ():
+            if getattr(settings, name) not in (None, "auto"):
+                raise ValueError(f"{name} needs one group: with several, rows have several nodes.")
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
     are_random = folds.n_models > 1 and not folds.in_time and evaluation is None
@@ -340,8 +343,11 @@ def read_places(
     """Return the graph with the node of each row, and the coordinates that it was made from."""
     if groups is not None:
         if coordinates is not None:
-            raise ValueError("groups takes a graph of the groups, no coordinates.")
-        return group_places(checks.group_column(X, groups, table.n_rows), graph), None
+            raise ValueError(
+                "groups takes a graph of the groups, no coordinates: make one of the points of a "
+                "group with eb.Graph.build_knn(points, 6)."
+            )
+        return group_places(read_groups(X, groups, table.n_rows), graph), None
     if coordinates is None:
         checks.check_graph(graph, table.n_rows, X)
         assert graph is not None
@@ -353,33 +359,6 @@ def read_places(
     if points.points.shape[1] == 2 and seem_degrees(points.points, names):
         warn_caller(degrees_text(() if names == ["x", "y"] else names))
     return Places.of_rows(graph), points
-
-
-def group_places(groups: Any, graph: Graph | None) -> Places:
-    """Return the places of rows in groups: nodes of a graph, and groups without edges."""
-    ids = as_id_array(groups, "groups")
-    known = as_id_array(list(dict.fromkeys(ids.tolist())), "groups")
-    if graph is None:
-        return Places(Graph(_no_edges(known.size), known), positions_of(known, ids))
-    new = known[positions_of(graph.node_ids, known) < 0]
-    if new.size == known.size:
-        example, other = known[:1].tolist()[0], graph.node_ids[:1].tolist()[0]
-        warn_caller(
-            f"No group is a node of graph: groups hold {example!r}, graph has {other!r}. Its edges "
-            "are not used. Are ids numbers in one and text in the other?"
-        )
-    if new.size:
-        every = as_id_array([*graph.node_ids.tolist(), *new.tolist()], "groups")
-        adjacency = graph.adjacency
-        adjacency.resize((every.size, every.size))
-        graph = Graph(adjacency, every)
-    return Places(graph, positions_of(graph.node_ids, ids))
-
-
-def _no_edges(n_nodes: int) -> Any:
-    from scipy import sparse
-
-    return sparse.csr_array((n_nodes, n_nodes))
 
 
 def draw_folds(
@@ -468,6 +447,8 @@ def portfolio(data: Data) -> list[Member]:
     has_process &= type(data.output.loss) is SquaredError
     has_process &= isinstance(settings.labels, str) and settings.labels != "none"
     members = list(FAR if has_process else PORTFOLIO)
+    if data.places is not None and data.places.groups:
+        members = list(SEVERAL)
     graph = None if data.places is None else data.places.graph
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]

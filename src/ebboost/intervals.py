@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 from ebboost._common import Array, IntArray, check_number
 from ebboost.data.labels import Folds, Labels, one_hot
 from ebboost.data.table import Table
-from ebboost.field import LatentField, Posterior, conditional_mean, posterior_variances
+from ebboost.field import LatentField, Posterior, at, conditional_mean, posterior_variances
 from ebboost.frames import as_frame
 from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
@@ -161,7 +161,7 @@ def estimate_spread(
     held = np.zeros(unseen.rows.size)
     if own_field is not None and model.places is not None:
         variance = field_variance(model, own_field, model.labels)
-        held = variance[model.places.node_of_row[unseen.rows]]  # of eval_set
+        held = at(variance, model.places.node_of_row[unseen.rows])  # of eval_set
         ends = np.cumsum([one.size for one in folds.held_out])
         for number, own in enumerate(np.split(np.arange(ends[-1]), ends[:-1])):
             known = folds.labels.subset(folds.training[number])
@@ -188,7 +188,7 @@ def estimate_spread(
         trees, held_scale = grow_scale(columns, size, fold_of(folds) if is_matched else None)
         every = np.zeros(model.n_rows)
         if variance.size and model.places is not None:
-            every = variance[model.places.node_of_row]
+            every = at(variance, model.places.node_of_row)
         scale = scales(trees, scale_columns(own_columns, model.raw, seen * every))
     deviation = expected * held_scale
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
@@ -490,14 +490,16 @@ def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array
     if places is None or not spread.variance.size:
         return np.zeros(len(predictions.raw))
     if predictions.position is not None:
-        return spread.variance[places.node_of_row[predictions.position]]
+        return at(spread.variance, places.node_of_row[predictions.position])
     if spread.process is not None and rows.points is not None:
         return process_variance(model, spread.process, model.labels, rows.points)
     if spread.field is None:  # rows of another graph
         return np.full(len(predictions.raw), spread.variance.max())
-    alone = 1.0 / (spread.field.tau + spread.field.lam)  # of a node without edges
     if rows.nodes is not None:
-        return np.where(rows.nodes >= 0, spread.variance[rows.nodes], alone)
+        fields = getattr(spread.field, "fields", (spread.field,))
+        alone = np.array([1.0 / (one.tau + one.lam) for one in fields])  # nodes without edges
+        nodes = rows.nodes.reshape(len(rows.nodes), -1)
+        return np.where(nodes >= 0, spread.variance[nodes], alone).sum(axis=1)
     if rows.edges is not None:
         degrees = places.graph.degrees
         near = np.sqrt(spread.variance)[:, None]  # neighbours vary together

@@ -19,7 +19,7 @@ from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.defaults import Member
-from ebboost.field import LatentField, Posterior, field_mode
+from ebboost.field import LatentField, Posterior, at, field_mode
 from ebboost.graph import Graph
 from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
@@ -265,6 +265,6 @@ class Model:
             if self.places is not None:
                 is_known = labels is self.labels
                 z = self.fields[number] if is_known else self.field_given(number, labels)
-                scores = scores if z is None else scores + z[self.places.node_of_row]
+                scores = scores if z is None else scores + at(z, self.places.node_of_row)
             raw.append(one.to_raw(scores))
         return self.weighted(raw, self.offset)

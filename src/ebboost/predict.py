@@ -13,15 +13,16 @@ from sklearn.utils.validation import _check_feature_names, _get_feature_names
 from ebboost._common import Array, IntArray, LabelledRows, TableLike, warn_caller
 from ebboost.data import checks
 from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns
+from ebboost.data.groups import nodes_of, read_groups
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import count_rows, split_geometry
 from ebboost.data.row_order import RowOrder
 from ebboost.data.table import Table
-from ebboost.field import FieldEnergy, Posterior, conditional_mean
+from ebboost.field import FieldEnergy, Posterior, at, conditional_mean
 from ebboost.graph import Graph
 from ebboost.graph._edges import edge_weights
-from ebboost.graph.ids import as_id_array, positions_of
+from ebboost.graph.ids import positions_of
 from ebboost.model import Component, Model
 from ebboost.threads import max_threads, threads
 
@@ -183,11 +184,10 @@ def locate(
         own = model.coordinates.read(table, points)
         return Rows(table, column, edges=model.coordinates.edges(own), points=own)
     if groups is not None:
-        ids = as_id_array(checks.group_column(X, groups, n_rows), "groups")
         if fitted.are_rows:
             raise ValueError("groups was given, but this model was fitted without groups.")
-        return Rows(table, column, nodes=positions_of(fitted.graph.node_ids, ids))
-    if attach is not None:
+        return Rows(table, column, nodes=nodes_of(fitted, read_groups(X, groups, n_rows)))
+    if attach is not None and not fitted.groups:
         between = None
         if graph is not None:
             checks.check_graph(graph, n_rows, X)
@@ -356,7 +356,7 @@ def new_scores(model: Model, number: int, rows: Rows) -> Array:
             mean, _ = conditional_mean(one.field, edges, rows.between, z[nodes], degrees[nodes])
             base = base + mean
     elif rows.nodes is not None and z is not None:
-        base = base + np.where(rows.nodes[:, None] >= 0, z[rows.nodes], 0.0)
+        base = base + at(z, rows.nodes.reshape(len(rows.nodes), -1))
     return fixed + base
 
 

@@ -2,10 +2,11 @@
 
 Given scores of models that were not trained on the labels, these are hidden in folds and predicted
 by score plus field of the others. The strengths of least deviance are searched in factors, from the
-scale of the curvature; then the parameters of the likelihood are estimated again from these
+scale of the curvature, one group after the other where rows belong to several; then the parameters of the likelihood are estimated again from these
 predictions, as a field takes up what looked like dispersion.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ebboost._common import Array, IntArray
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
-from ebboost.field import MIN_TAU, LatentField, Posterior, field_mode
+from ebboost.field import MIN_TAU, GroupFields, LatentField, Posterior, at, field_mode
 from ebboost.losses import Loss
 from ebboost.sums import everywhere, mean
 
@@ -68,22 +69,25 @@ def estimate_strengths(
     hidden = np.isin(fold, tested)
     held = labels.subset(hidden)
     modes: dict[int, Array] = {}
+    posteriors: dict[int, Posterior] = {}
 
-    def predict(loss: Loss, field: LatentField | None) -> Array:
+    def predict(loss: Loss, fields: Sequence[LatentField]) -> Array:
         """Scores of the hidden labels with a field of the others."""
         result = scores.copy()
-        if field is None:
+        if not fields:
             return result[hidden]
-        prior = field.prior(places.graph)
+        prior = joined(fields, places).prior(places.graph)
         tolerance = MEAN_TOLERANCE if loss.constant_curvature else MODE_TOLERANCE
         for number in tested:
             known = fold != number
-            posterior = Posterior(prior, nodes[known])
+            if number not in posteriors:
+                posteriors[number] = Posterior(prior, nodes[known])
+            posterior = posteriors[number].with_prior(prior)
             own = labels.subset(known).relative()
             # The last mode is near: the strengths differ by a factor of 2 or 4.
             z = field_mode(posterior, loss, own, scores[known], tolerance, modes.get(number))
             modes[number] = z
-            result[~known] += z[nodes[~known]]
+            result[~known] += at(z, nodes[~known])
         return result[hidden]
 
     def deviance(loss: Loss, predicted: Array) -> float:
@@ -92,43 +96,57 @@ def estimate_strengths(
 
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = mean(np.asarray(fitted.curvature(scores, labels.target)))
-    alone = predict(fitted, None)
+    alone = predict(fitted, ())
     if START_RATIO * curvature < MIN_TAU:  # labels in a unit beyond that of any field
         without = deviance(fitted, alone)
         return Strengths(None, fitted, without, without)
-    field = LatentField(curvature, START_RATIO * curvature)
+    has_edges = [True]
+    if places.groups:
+        has_edges = [bool(places.graph.degrees[own].any()) for own in places.node_of_row.T]
+    fields = (LatentField(curvature, START_RATIO * curvature),) * len(has_edges)
     predicted = alone
     for _ in range(ROUNDS):
-        predicted = predict(fitted, field)
+        predicted = predict(fitted, fields)
         least = deviance(fitted, predicted)
-        tried = {(field.lam, field.tau)}
+        tried = {tuple((one.lam, one.tau) for one in fields)}
         for factor in FACTORS:
             for _ in range(MAX_MOVES):
-                center = field
-                moves = ((1.0, factor), (1.0, 1 / factor), (factor, 1.0), (1 / factor, 1.0))
-                for up, ratio in moves:
-                    lam, tau = center.lam * up, center.tau * up * ratio
-                    if (lam, tau) in tried or not _in_range(lam, tau, curvature):
-                        continue
-                    tried.add((lam, tau))
-                    other = predict(fitted, LatentField(lam, tau))
-                    if (value := deviance(fitted, other)) < least:
-                        least, field, predicted = value, LatentField(lam, tau), other
-                if field is center:
+                before = fields
+                for group, center in enumerate(before):
+                    moves = ((1.0, factor), (1.0, 1 / factor), (factor, 1.0), (1 / factor, 1.0))
+                    # Without edges, λ and τ of a group are one number.
+                    for up, ratio in moves if has_edges[group] else moves[2:]:
+                        lam, tau = center.lam * up, center.tau * up * ratio
+                        moved = (*fields[:group], LatentField(lam, tau), *fields[group + 1 :])
+                        key = tuple((one.lam, one.tau) for one in moved)
+                        if key in tried or not _in_range(lam, tau, curvature):
+                            continue
+                        tried.add(key)
+                        other = predict(fitted, moved)
+                        if (value := deviance(fitted, other)) < least:
+                            least, fields, predicted = value, moved, other
+                if fields is before:
                     break
         again = loss.prepared(held.target, held.weight, predicted)
         if again.get_params() == fitted.get_params():
             break
         ratio = again.curvature_over(fitted, scores)
         curvature *= ratio
-        field = LatentField(ratio * field.lam, max(ratio * field.tau, MIN_TAU))
+        fields = tuple(
+            LatentField(ratio * one.lam, max(ratio * one.tau, MIN_TAU)) for one in fields
+        )
         fitted = again
     without = deviance(fitted, alone)
     best = deviance(fitted, predicted)
     if best > (1.0 - MIN_GAIN) * without:
         fitted = loss.prepared(labels.target, labels.weight, scores)
         return Strengths(None, fitted, without, without)
-    return Strengths(field.scaled(1.0), fitted, best, without)
+    return Strengths(joined(fields, places).scaled(1.0), fitted, best, without)
+
+
+def joined(fields: Sequence[LatentField], places: Places) -> LatentField:
+    """Return the field of all groups, or that of the graph where rows have one node."""
+    return GroupFields(fields, tuple(places.groups.values())) if places.groups else fields[0]
 
 
 def _in_range(lam: float, tau: float, scale: float) -> bool:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ebboost.field import LatentField
+from ebboost.field import LatentField, Posterior, posterior_variances
 from ebboost.formatting import figure
-from ebboost.intervals import half_widths
+from ebboost.intervals import field_of, half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
 
 HARM = 2.0  # standard errors by which the graph must raise the error for a warning
@@ -76,6 +76,30 @@ def field_range(field: LatentField) -> float:
     return float(1.0 / np.arccosh(1.0 + field.tau / field.lam)) if field.lam else 0.0
 
 
+def group_rows(model: Model) -> list[tuple[str, str]]:
+    """Return a row for each of several groups, with its variance on the scale of the scores.
+
+    That of a level before any label is known; the mean over levels where these have neighbours.
+    """
+    assert model.places is not None
+    own = field_of(model)
+    if own is None:
+        return []
+    places = model.places
+    nothing = Posterior(own.prior(places.graph), np.zeros((0, len(places.groups)), dtype=int))
+    every = posterior_variances(nothing, np.zeros((0, 1)), None)
+    dispersion = 1.0 if model.spread is None else model.spread.dispersion
+    rows, start = [], 0
+    for name, size in places.groups.items():
+        variance = figure(dispersion * float(every[start : start + size].mean()))
+        text = f"{name}: variance {variance}, {size:,} levels"
+        if edges := int(places.graph.adjacency[start : start + size].nnz) // 2:
+            text += f" with {edges:,} edges"
+        rows.append(("groups" if not start else "", f"{'' if not start else ' ' * 12}{text}"))
+        start += size
+    return rows
+
+
 def _field_rows(model: Model) -> list[tuple[str, str]]:
     processes = [one.process for one in model.components if one.process is not None]
     if processes:
@@ -83,6 +107,8 @@ def _field_rows(model: Model) -> list[tuple[str, str]]:
     fields = [one.field for one in model.components if one.field is not None]
     if not fields:
         return []
+    if model.places is not None and model.places.groups:
+        return group_rows(model)
     distance = f"labels inform rows up to about {field_range(fields[-1]):.3g} edges away"
     return [("field", f"{distance}, also those of predict(new_labels=...)")]
 

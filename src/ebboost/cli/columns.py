@@ -220,16 +220,26 @@ def numbers(
     return values.to_numpy()
 
 
-def roles(table: Table, columns: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+def group_names(table: Table, text: str) -> list[str]:
+    """Return the columns that --groups names: one, or several with commas between them."""
+    names = [text] if text in table.names else [name.strip() for name in text.split(",")]
+    return [table.check(name, "--groups") for name in names]
+
+
+def roles(table: Table, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the columns that are arguments of ``fit`` and ``predict``, by their names there."""
-    result: dict[str, NDArray[Any]] = {}
+    result: dict[str, Any] = {}
     for role, name in columns.items():
-        what = f"column {table.check(name, f'--{role}')!r} (--{role})"
         if role == "groups":
-            result[role] = table.texts(name).to_numpy(dtype=object)
-            if where := table.where(result[role] == ""):
-                raise ValueError(f"{where}: {what} is empty. Name the group.")
-        elif role == "time":
+            levels = {own: table.texts(own).to_numpy(dtype=object) for own in group_names(table, name)}
+            for own, values in levels.items():
+                if where := table.where(values == ""):
+                    what = f"column {own!r} (--groups)"
+                    raise ValueError(f"{where}: {what} is empty. Name the group.")
+            result[role] = levels if len(levels) > 1 else next(iter(levels.values()))
+            continue
+        what = f"column {table.check(name, f'--{role}')!r} (--{role})"
+        if role == "time":
             column = understand(table, name)
             check_cells(table, name, column)
             result[role] = column.values.to_numpy()

@@ -51,7 +51,10 @@ _WEIGHT = (
 )
 _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / median d)."
 _COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
-_GROUPS = "Column of NODES with the group of each row: its node in EDGES, or of no edges."
+_GROUPS = (
+    "Column of NODES with the group of each row: its node in EDGES, or of no edges. Several: "
+    "commune,client; EDGES connects the first."
+)
 _TIME = "Column of numbers or dates: the latest labels are held out, not random ones."
 _SQL = "The table is in a database, SQLite or DuckDB: the query that returns it."
 _EDGES_SQL = "The edges are in a database: the query that returns them."
@@ -247,8 +250,12 @@ def read_problem(nodes: Path, edges: Path | None, target: str, options: Options)
         arguments["coordinates"] = list(pair)
     elif read is not None:
         arguments["graph"] = read.graph(ids, options.skip_unknown)
+        if isinstance(arguments.get("groups"), dict):
+            first, levels = next(iter(arguments["groups"].items()))
+            arguments["groups"][first] = (levels, arguments.pop("graph"))
     leave = [target, id_name or "", *(options.drop or [])]
-    leave += [name for role, name in options.roles.items() if role != "time"]
+    leave += [name for role, name in options.roles.items() if role not in ("time", "groups")]
+    leave += columns.group_names(table, options.groups) if options.groups is not None else []
     X, kinds = columns.features(table, leave, options.categorical or [])
     is_number = options.loss_name != "auto" and options.task == "auto"
     task = "regression" if is_number else options.task

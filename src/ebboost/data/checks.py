@@ -483,12 +483,13 @@ def check_class_weight(weights: object, classes: NDArray[Any]) -> None:
         check_number(f"class_weight[{name!r}]", weight, low=0.0, high=MAX_WEIGHT, closed="neither")
 
 
-def group_column(X: object, groups: object, n_rows: int) -> Any:
+def group_column(X: object, groups: object, n_rows: int, name: str = "") -> Any:
     """Return the group of each row: a column of ``X`` by its name, or as it was passed."""
-    values: Any = column_of(X, groups, "groups") if isinstance(groups, str) else groups
+    argument = f"groups[{name!r}]" if name else "groups"
+    values: Any = column_of(X, groups, argument) if isinstance(groups, str) else groups
     values = values.to_numpy() if hasattr(values, "to_numpy") else values
     if len(values) != n_rows:
-        raise ValueError(f"groups has {len(values)} entries, X has {n_rows} rows.")
+        raise ValueError(f"{argument} has {len(values)} entries, X has {n_rows} rows.")
     return values
 
 

@@ -78,6 +78,7 @@ class Distances:
             return cls(coordinates.points)
         if places is None or places.graph.n_edges == 0:
             return None
+        places = places.in_one_group()
         return cls(None, places.graph, places.node_of_row)
 
     @property

@@ -1,7 +1,7 @@
 """Columns computed from neighbours: statistics, shares of categories, smoothed columns P_x X."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,15 @@ Block = tuple[Any, list[str], list[int]]
 
 @dataclass(frozen=True)
 class Places:
-    """The graph, and the node of each row: several rows may share one, others have none."""
+    """The graph, and the node of each row: several rows may share one, others have none.
+
+    Rows of several ``groups`` have a node of each: ``node_of_row`` is of shape (n, k). The nodes
+    of the groups follow each other.
+    """
 
     graph: Graph
     node_of_row: IntArray
+    groups: Mapping[str, int] = field(default_factory=dict)  # name and number of nodes
 
     @classmethod
     def of_rows(cls, graph: Graph) -> "Places":
@@ -38,9 +43,21 @@ class Places:
     def are_rows(self) -> bool:
         """Whether row i is node i."""
         n_nodes = self.graph.n_nodes
-        return self.node_of_row.size == n_nodes and bool(
+        return self.node_of_row.shape == (n_nodes,) and bool(
             (self.node_of_row == np.arange(n_nodes)).all()
         )
+
+    def in_one_group(self) -> "Places":
+        """Return these places, or those in the first of several groups that has edges."""
+        if not self.groups:
+            return self
+        ends = np.cumsum([0, *self.groups.values()]).tolist()
+        has_edges = [self.graph.degrees[own].any() for own in self.node_of_row.T]
+        number = has_edges.index(True) if any(has_edges) else 0
+        own = slice(ends[number], ends[number + 1])
+        adjacency = sparse.csr_array(self.graph.adjacency[own, own])
+        graph = Graph(adjacency, self.graph.node_ids[own])
+        return Places(graph, self.node_of_row[:, number] - ends[number])
 
     def rows(self, values: Any) -> Any:
         """Return the values of each row's node, NaN for rows without one."""

@@ -45,6 +45,8 @@ class RowOrder:
         With ``nodes``, values are those of these rows, or of all.
         """
         for name, value in values.items():
+            if isinstance(value, dict):
+                self.check(nodes, **{f"{name}[{key!r}]": one for key, one in value.items()})
             given = index_of(value)
             if given is not None:
                 self._compare(given, nodes, name)

@@ -98,7 +98,11 @@ def check_places(model: Model, n_rows: int) -> None:
     places, points = model.places, model.coordinates
     if places is not None:
         n_nodes = places.graph.n_nodes
-        check_array("node_of_row", places.node_of_row, (n_rows,), 0, n_nodes - 1, "i")
+        shape = (n_rows, len(places.groups)) if places.groups else (n_rows,)
+        check_array("node_of_row", places.node_of_row, shape, 0, n_nodes - 1, "i")
+        sizes = list(places.groups.values())
+        fits = not sizes or (len(sizes) > 1 and min(sizes) > 0 and sum(sizes) == n_nodes)
+        require(fits, "the nodes of groups must be those of the graph")
     if points is not None:
         require(places is not None and places.are_rows, "coordinates need a graph of the rows")
         check_array("points", points.points, (n_rows, 2 + (points.points.shape[1] == 3)))
@@ -164,7 +168,9 @@ def predict_two_rows(model: Model) -> None:
     shape = (2, model.n_features)
     values = sparse.csr_array(shape) if reader.is_sparse else np.zeros(shape)
     rows = Rows(reader.table(values), None if model.offset is None else np.zeros((2, 1)))
-    if model.places is not None:
+    if model.places is not None and model.places.groups:
+        rows = replace(rows, nodes=np.full((2, len(model.places.groups)), -1))
+    elif model.places is not None:
         nodes = np.arange(2) if model.places.are_rows else np.zeros(2, dtype=np.int64)
         rows = replace(rows, places=Places(Graph.from_edges([0], [1]), nodes))
     for one in model.components:

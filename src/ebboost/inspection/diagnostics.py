@@ -281,7 +281,8 @@ def label_groups(model: Model, table: Table | None, held: Held) -> list[Group]:
     """Return labels by number of neighbours, nearest label, prediction and leading column."""
     groups: list[Group] = [("All", np.ones(held.rows.size, dtype=bool))]
     if model.places is not None:
-        graph, node_of_row = model.places.graph, model.places.node_of_row
+        places = model.places.in_one_group()
+        graph, node_of_row = places.graph, places.node_of_row
         nodes = node_of_row[held.rows]
         n_neighbors = np.diff(graph.adjacency.indptr)[nodes]
         groups.append(("No neighbour", n_neighbors == 0))

@@ -251,6 +251,7 @@ def check_graph(
 def check_data(source: Any, random_state: Any = 0, estimator: Any = None) -> GraphCheck:
     """Return the check of what a fit reads, or of a fitted model; ``estimator`` is its own."""
     table, places = source.table, source.places
+    places = None if places is None else places.in_one_group()
     labels, classes = source.labels, source.output.is_classifier
     values = one_hot(labels.target).argmax(axis=1) if classes else labels.target[:, 0]
     findings = table_findings(table, labels.rows, values.astype(float), classes)

@@ -209,9 +209,10 @@ def findings(context: Context) -> Iterator[Finding]:
     if model.gain is not None and model.uses_graph and is_harm(model.gain):
         problem = f"The graph does harm: {gain_text(model.gain)}."
         yield Finding(problem, "Fit without the graph, and check its edges.")
-    if model.places is not None and (model.places.are_rows or model.places.graph.n_edges):
-        nodes = labels_of_nodes(model.places, model.labels.rows, labels, classes is not None)
-        yield from graph_findings(model.places.graph, *nodes, classes is not None, model.separation)
+    places = None if model.places is None else model.places.in_one_group()
+    if places is not None and (places.are_rows or places.graph.n_edges):
+        nodes = labels_of_nodes(places, model.labels.rows, labels, classes is not None)
+        yield from graph_findings(places.graph, *nodes, classes is not None, model.separation)
     if context.table is None:
         yield Finding("The table is not in this model.", NO_TABLE)
     else:

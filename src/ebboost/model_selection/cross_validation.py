@@ -170,12 +170,16 @@ def labels_and_folds(
     own = output.label_weights(values, getattr(model, "class_weight", None))
     weight[rows] = problem.labels.weight / own
     time, groups = data.get("time"), data.get("groups")
+    places = problem.places
+    if places is not None and places.groups:
+        places = places.in_one_group()
+        groups = places.node_of_row
     folds = folds_of(
         cv,
         X,
         truth,
         classes=classes,
-        places=problem.places,
+        places=places,
         distances=Distances.of(problem.places, problem.coordinates),
         groups=None if groups is None else checks.group_column(X, groups, len(truth)),
         time=None if time is None else checks.time_column(time, problem.table),
