@@ -2,8 +2,8 @@
 
 Given scores of models that were not trained on the labels, these are hidden in folds and predicted
 by score plus field of the others. The strengths of least deviance are searched in factors, from the
-scale of the curvature, one group after the other where rows belong to several; then the parameters of the likelihood are estimated again from these
-predictions, as a field takes up what looked like dispersion.
+scale of the curvature, those of several groups in turn; then the parameters of the likelihood are
+estimated again from these predictions, as a field takes up what looked like dispersion.
 """
 
 from collections.abc import Sequence

@@ -231,7 +231,9 @@ def roles(table: Table, columns: Mapping[str, str]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for role, name in columns.items():
         if role == "groups":
-            levels = {own: table.texts(own).to_numpy(dtype=object) for own in group_names(table, name)}
+            levels = {
+                own: table.texts(own).to_numpy(dtype=object) for own in group_names(table, name)
+            }
             for own, values in levels.items():
                 if where := table.where(values == ""):
                     what = f"column {own!r} (--groups)"

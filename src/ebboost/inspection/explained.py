@@ -104,6 +104,7 @@ def _row(context: Context, part: Explanation) -> Html:
     sums += [("Own columns", sum(own.values())), ("Columns of neighbours", sum(near.values()))]
     sums += [("Place in the graph", place), ("Labels of other rows", sum(labels.values()))]
     sums.append(("Its own label", part.labels.get(row, 0.0)))
+    sums += [(f"Group {name}", effect) for name, effect in part.groups.items()]
     sums = [sums[0], *(one for one in sums[1:] if one[1])]
     total = "Score"
     if classes is not None:

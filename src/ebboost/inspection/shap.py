@@ -16,7 +16,7 @@ def shap_values(model: Any, nodes: ArrayLike, X: TableLike = None) -> Any:
 
     Contributions are those of :meth:`EBBSRegressor.explain`: of the columns of X and of neighbours,
     and, each as one column, of other rows through the propagation, of known labels through the
-    latent field, and of the offset. With the base value they add up to the score. Needs shap.
+    latent field, of several groups, and of the offset. With the base value they add up to the score. Needs shap.
 
     Parameters
     ----------
@@ -48,6 +48,7 @@ def shap_values(model: Any, nodes: ArrayLike, X: TableLike = None) -> Any:
     more = {
         "columns of other rows": [sum(one.neighbors.values()) for one in rows],
         "labels of other rows": [sum(one.labels.values()) for one in rows],
+        "groups": [sum(one.groups.values()) for one in rows],
         "offset": [one.offset for one in rows],
     }
     for name, sums in more.items():
