@@ -7,6 +7,7 @@ their importance, over the mean distance of labelled rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +98,9 @@ def distances_to_labels(model: Model, predictions: Predictions) -> Array:
         lengths = cKDTree(model.coordinates.points[labelled]).query(rows.points)[0]
         return distances.scale * lengths
     if rows.nodes is not None:
-        return np.where(rows.nodes >= 0, model.hops_to_label[rows.nodes], np.inf)
+        assert model.places is not None
+        nodes = replace(model.places, node_of_row=rows.nodes).in_one_group().node_of_row
+        return np.where(nodes >= 0, model.hops_to_label[nodes], np.inf)
     if rows.edges is not None and distances.points is None:
         every = model.hops_to_label
         near = sparse.csr_array(rows.edges)

@@ -222,9 +222,10 @@ class Model:
     def hops_to_label(self) -> Array:
         """Edges from each node of the graph to the nearest one with a label."""
         assert self.places is not None
-        every = np.arange(self.places.graph.n_nodes)
-        labelled = np.unique(self.places.node_of_row[self.labels.rows])
-        return Distances(None, self.places.graph, every).nearest(every, labelled)[0]
+        places = self.places.in_one_group()
+        every = np.arange(places.graph.n_nodes)
+        labelled = np.unique(places.node_of_row[self.labels.rows])
+        return Distances(None, places.graph, every).nearest(every, labelled)[0]
 
     @cached_property
     def fields(self) -> tuple[Array | None, ...]:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ebboost.field import LatentField, Posterior, posterior_variances
+from ebboost.field import LatentField, at
 from ebboost.formatting import figure
-from ebboost.intervals import field_of, half_widths
+from ebboost.intervals import dispersion_of, field_of, field_variance, half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
 
 HARM = 2.0  # standard errors by which the graph must raise the error for a warning
@@ -77,25 +77,30 @@ def field_range(field: LatentField) -> float:
 
 
 def group_rows(model: Model) -> list[tuple[str, str]]:
-    """Return a row for each of several groups, with its variance on the scale of the scores.
+    """Return a row for each of several groups, with the variance of its effects on the scores.
 
-    That of a level before any label is known; the mean over levels where these have neighbours.
+    That is the mean over levels of the squared effect and of its posterior variance.
     """
-    assert model.places is not None
     own = field_of(model)
-    if own is None:
+    parts = [one.weight * (one.field is not None and one.loss is None) for one in model.components]
+    z = model.fields[int(np.argmax(parts))]
+    if model.places is None or own is None or z is None or not any(parts):
         return []
-    places = model.places
-    nothing = Posterior(own.prior(places.graph), np.zeros((0, len(places.groups)), dtype=int))
-    every = posterior_variances(nothing, np.zeros((0, 1)), None)
-    dispersion = 1.0 if model.spread is None else model.spread.dispersion
+    labels, loss, graph = model.labels, model.output.loss, model.places.graph
+    if model.spread is None:
+        variance = field_variance(model, own, labels)
+        of_labels = at(variance, model.places.node_of_row[labels.rows])
+        dispersion = dispersion_of(loss, model.raw[labels.rows], labels, of_labels)
+    else:
+        variance, dispersion = model.spread.variance, model.spread.dispersion
+    squares = (z**2).mean(axis=1) + dispersion * variance
     rows, start = [], 0
-    for name, size in places.groups.items():
-        variance = figure(dispersion * float(every[start : start + size].mean()))
-        text = f"{name}: variance {variance}, {size:,} levels"
-        if edges := int(places.graph.adjacency[start : start + size].nnz) // 2:
-            text += f" with {edges:,} edges"
-        rows.append(("groups" if not start else "", f"{'' if not start else ' ' * 12}{text}"))
+    for name, size in model.places.groups.items():
+        level = slice(start, start + size)
+        text = f"{name}: variance {figure(float(squares[level].mean()))}, {size:,} levels"
+        if n_edges := graph.adjacency[level].nnz // 2:
+            text += f", {n_edges:,} edges"
+        rows.append(("" if start else "groups", f"{' ' * 12 if start else ''}{text}"))
         start += size
     return rows
 

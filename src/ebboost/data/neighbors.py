@@ -52,12 +52,12 @@ class Places:
         if not self.groups:
             return self
         ends = np.cumsum([0, *self.groups.values()]).tolist()
-        has_edges = [self.graph.degrees[own].any() for own in self.node_of_row.T]
-        number = has_edges.index(True) if any(has_edges) else 0
+        first = int(np.argmax(self.graph.degrees > 0))  # 0 if no group has edges
+        number = int(np.searchsorted(ends, first, "right")) - 1
         own = slice(ends[number], ends[number + 1])
         adjacency = sparse.csr_array(self.graph.adjacency[own, own])
-        graph = Graph(adjacency, self.graph.node_ids[own])
-        return Places(graph, self.node_of_row[:, number] - ends[number])
+        nodes = np.maximum(self.node_of_row[:, number] - own.start, -1)
+        return Places(Graph(adjacency, self.graph.node_ids[own]), nodes)
 
     def rows(self, values: Any) -> Any:
         """Return the values of each row's node, NaN for rows without one."""
