@@ -217,6 +217,27 @@ def test_rows_in_groups_are_fitted_and_new_rows_predicted(edges, folder):
     assert "excludes" in error("fit", *files, *words, "--id", "a", code=2)
 
 
+def test_rows_in_several_groups_are_fitted_and_new_rows_predicted(folder):
+    random = np.random.default_rng(0)
+    town, client = random.integers(0, 10, 400), random.integers(0, 8, 400)
+    cost = 3.0 * np.sin(town) + random.normal(0, 1, 8)[client] + random.normal(0, 0.1, 400)
+    rows = pd.DataFrame(
+        {"a": random.normal(size=400), "town": town, "client": client, "cost": cost}
+    )
+    rows.iloc[:300].to_csv("rows.csv", index=False)
+    rows.iloc[300:].drop(columns="cost").to_csv("new.csv", index=False)
+    pd.DataFrame({"from": range(9), "to": range(1, 10)}).to_csv("towns.csv", index=False)
+    words = ("-t", "cost", "--groups", "town, client", "--folds", 2, "-o", "m.ebb")
+    run("fit", "rows.csv", "towns.csv", *words)
+    model = eb.load("m.ebb")
+    assert list(model.feature_names_in_) == ["a"] and model.graph_.n_edges == 9
+    table = predicted("m.ebb", "--nodes", "new.csv")
+    assert np.corrcoef(table["prediction"], rows["cost"][300:])[0, 1] > 0.95
+    assert "group town=" in run("explain", "m.ebb", 3).out
+    words = ("-t", "cost", "--groups", "town,colour", "-o", "m.ebb")
+    assert "'colour'" in error("fit", "rows.csv", *words)
+
+
 def test_counts_are_fitted_and_predicted_with_their_exposure(folder):
     random = np.random.default_rng(0)
     nodes = pd.read_csv("nodes.csv", dtype={"id": str}).drop(columns="price")

@@ -34,6 +34,7 @@ COUNTS = np.where(np.isnan(Y), np.nan, _random.poisson(np.exp(np.nan_to_num(Y)))
 EXPOSURE = _random.uniform(0.5, 2.0, N)
 WORDS = sparse.csr_array((_random.random((N, 200)) < 0.1).astype(float))
 TOWNS = eb.Graph.from_dataframe(pd.DataFrame({"a": ["Bonn", "Kiel"], "b": ["Kiel", "Ulm"]}))
+CLIENTS = np.arange(N) % 4
 LONG = _random.normal(size=(300, 3))
 ATTACH = ([0, 1, 1], [3, 4, 70])
 
@@ -90,6 +91,10 @@ MODELS = {
     "groups": (
         lambda: regressor().fit(TABLE, Y, groups="town", graph=TOWNS),
         {"X": TABLE[:3], "groups": "town"},
+    ),
+    "several groups": (
+        lambda: regressor().fit(TABLE, Y, groups={"town": TOWNS, "client": CLIENTS}),
+        {"X": TABLE[:3], "groups": {"town": None, "client": [0, 1, "new"]}},
     ),
     "coordinates": (
         lambda: regressor().fit(

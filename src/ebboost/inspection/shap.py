@@ -16,7 +16,8 @@ def shap_values(model: Any, nodes: ArrayLike, X: TableLike = None) -> Any:
 
     Contributions are those of :meth:`EBBSRegressor.explain`: of the columns of X and of neighbours,
     and, each as one column, of other rows through the propagation, of known labels through the
-    latent field, of several groups, and of the offset. With the base value they add up to the score. Needs shap.
+    latent field, of several groups, and of the offset. With the base value they add up to the
+    score. Needs shap.
 
     Parameters
     ----------
