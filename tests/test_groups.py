@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebboost as eb
-from ebboost.data.groups import group_places, read_groups
 from ebboost.data.labels import Labels
 from ebboost.field import FieldEnergy, Posterior, at, posterior_variances
+from ebboost.groups import group_places, read_groups
 from tests import dense
 from tests.strategies import LOSSES, fixed, loss_data, quick
 

@@ -16,7 +16,7 @@ from ebboost.callbacks import Callback, EarlyStopping, RoundInfo
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
-from ebboost.field import GroupFields, LatentField
+from ebboost.field import LatentField
 from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
@@ -39,6 +39,7 @@ from ebboost.smoothing import Laplacian, Operator, Smoother
 if TYPE_CHECKING:
     from ebboost import cluster, datasets, paper
     from ebboost.applicability import Applicability
+    from ebboost.groups import GroupFields
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
@@ -67,6 +68,7 @@ _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "datasets": "ebboost.datasets",
     "paper": "ebboost.paper",
     "plot": "ebboost.inspection.plots",
+    "GroupFields": "ebboost.groups",
     "GraphCheck": "ebboost.inspection.graph_check",
     "check_graph": "ebboost.inspection.graph_check",
     "write_report": "ebboost.inspection.report",

@@ -6,11 +6,9 @@ Given P f, the field minimises E(z) = Σ w ℓ(η) + ½ zᵀ Q z over the labell
 and one row a node this is equation (15): z = K W e with K = (W + Q)⁻¹.
 """
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -105,59 +103,6 @@ class LatentField(BaseEstimator):
         return LatentField(min(lam, MAX_STRENGTH), min(max(tau, MIN_TAU), MAX_STRENGTH))
 
 
-class GroupFields(LatentField):
-    """Independent fields of several groups, whose nodes follow each other in one graph.
-
-    Parameters
-    ----------
-    fields : sequence of LatentField
-        One of each group.
-    sizes : sequence of int
-        Number of nodes of each group.
-    """
-
-    def __init__(self, fields: Sequence[LatentField], sizes: Sequence[int]) -> None:
-        self.fields = fields
-        self.sizes = sizes
-
-    def prior(self, graph: Graph) -> "Prior":
-        """Return the precision matrix, with a block λL + τI of each group.
-
-        Parameters
-        ----------
-        graph : Graph
-            Without edges between groups.
-
-        Returns
-        -------
-        Prior
-        """
-        if len(self.fields) != len(self.sizes) or sum(self.sizes) != graph.n_nodes:
-            counts = f"{len(self.fields)} fields and sizes {list(self.sizes)}"
-            raise ValueError(f"GroupFields: {counts} do not fit {graph.n_nodes} nodes of groups.")
-        laplacian, structure = field_laplacian(graph)
-        for one in self.fields:
-            one.check()
-        lam = np.repeat([one.lam for one in self.fields], self.sizes)
-        tau = np.repeat([one.tau for one in self.fields], self.sizes)
-        data = np.repeat(lam, np.diff(laplacian.indptr)) * laplacian.data
-        data[structure.diagonal] += tau
-        return Prior(structure, data)
-
-    def scaled(self, factor: float) -> "GroupFields":
-        """Return fields with strengths times a factor, rounded to three digits.
-
-        Parameters
-        ----------
-        factor : float
-
-        Returns
-        -------
-        GroupFields
-        """
-        return GroupFields(tuple(one.scaled(factor) for one in self.fields), self.sizes)
-
-
 #: L and its structure, of each graph that had a field.
 laplacians: WeakKeyDictionary[Graph, tuple[sparse.csr_array, Structure]] = WeakKeyDictionary()
 
@@ -239,44 +184,13 @@ def at(z: Array, nodes: Any) -> Array:
     return sum((padded[column] for column in nodes.T[1:]), padded[nodes.T[0]])
 
 
-class Crossing:
-    """SᵀHS + Q where rows have several nodes: pairs of nodes that share a row have an entry, too.
-
-    Parameters
-    ----------
-    structure : Structure
-        That of Q, in which no such pair has an entry.
-    nodes : ndarray of shape (m, k)
-    """
-
-    def __init__(self, structure: Structure, nodes: IntArray) -> None:
-        n_nodes = structure.shape[0]
-        pairs = [low * n_nodes + high for low, high in combinations(nodes.T.astype(np.int64), 2)]
-        found, self._pair = np.unique(np.concatenate(pairs), return_inverse=True)
-        low, high = np.divmod(found, n_nodes)
-        row = np.repeat(np.arange(n_nodes), np.diff(structure.indptr))
-        row = np.concatenate([row, low, high])
-        column = np.concatenate([structure.indices, high, low]).astype(structure.indices.dtype)
-        self._order = np.argsort(row * n_nodes + column)
-        starts = np.zeros(n_nodes + 1, dtype=structure.indptr.dtype)
-        np.cumsum(np.bincount(row, minlength=n_nodes), out=starts[1:])
-        parts = (np.ones(row.size), column[self._order], starts)
-        self.structure = Structure(sparse.csr_array(parts, shape=structure.shape))
-
-    def data(self, prior: Array, curvature: Array) -> Array:
-        """Return the numbers, from those of Q plus the diagonal of SᵀHS, and from H."""
-        n_pairs = self._pair.size // curvature.size
-        shared = np.bincount(self._pair, np.tile(curvature, n_pairs))
-        return np.concatenate([prior, shared, shared])[self._order]
-
-
 class Posterior:
     """The field given labels: ``nodes`` are those of the labelled rows, with repeats.
 
     Systems are (SᵀHS + Q) x = b, with H the curvatures of the loss at the labels.
     """
 
-    _crossing: Crossing | None = None
+    _crossing: Any = None
 
     def __init__(self, prior: Prior, nodes: IntArray) -> None:
         self.prior = prior
@@ -284,6 +198,8 @@ class Posterior:
         self._is_unique = nodes.ndim == 1 and bool(np.bincount(nodes, minlength=1).max() <= 1)
         is_crossed = nodes.ndim == 2 and nodes.size > 0
         if is_crossed:
+            from ebboost.groups import Crossing
+
             self._crossing = Crossing(prior.structure, nodes)
 
     def with_prior(self, prior: Prior) -> Self:

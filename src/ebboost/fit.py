@@ -39,7 +39,6 @@ from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import FEWEST_LABELS, Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
-from ebboost.data.groups import group_places, read_groups
 from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, split_geometry
@@ -307,6 +306,8 @@ def read(
         for name in ("neighbor_features", "spectral_features") if places.groups else ():
             if getattr(settings, name) not in (None, "auto"):
                 raise ValueError(f"{name} needs one group: with several, rows have several nodes.")
+        if places.groups and settings.device != "cpu":
+            raise ValueError("several groups need device='cpu'.")
     times = None if time is None else checks.time_column(time, table)
     folds = draw_folds(settings, labels, evaluation, classes, seed, times)
     are_random = folds.n_models > 1 and not folds.in_time and evaluation is None
@@ -342,6 +343,8 @@ def read_places(
 ) -> tuple[Places, Coordinates | None]:
     """Return the graph with the node of each row, and the coordinates that it was made from."""
     if groups is not None:
+        from ebboost.groups import group_places, read_groups
+
         if coordinates is not None:
             raise ValueError(
                 "groups takes a graph of the groups, no coordinates: make one of the points of a "

@@ -13,7 +13,6 @@ from sklearn.utils.validation import _check_feature_names, _get_feature_names
 from ebboost._common import Array, IntArray, LabelledRows, TableLike, warn_caller
 from ebboost.data import checks
 from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns
-from ebboost.data.groups import nodes_of, read_groups
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import count_rows, split_geometry
@@ -184,6 +183,8 @@ def locate(
         own = model.coordinates.read(table, points)
         return Rows(table, column, edges=model.coordinates.edges(own), points=own)
     if groups is not None:
+        from ebboost.groups import nodes_of, read_groups
+
         if fitted.are_rows:
             raise ValueError("groups was given, but this model was fitted without groups.")
         return Rows(table, column, nodes=nodes_of(fitted, read_groups(X, groups, n_rows)))

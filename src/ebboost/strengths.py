@@ -14,7 +14,7 @@ import numpy as np
 from ebboost._common import Array, IntArray
 from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
-from ebboost.field import MIN_TAU, GroupFields, LatentField, Posterior, at, field_mode
+from ebboost.field import MIN_TAU, LatentField, Posterior, at, field_mode
 from ebboost.losses import Loss
 from ebboost.sums import everywhere, mean
 
@@ -146,7 +146,11 @@ def estimate_strengths(
 
 def joined(fields: Sequence[LatentField], places: Places) -> LatentField:
     """Return the field of all groups, or that of the graph where rows have one node."""
-    return GroupFields(fields, tuple(places.groups.values())) if places.groups else fields[0]
+    if not places.groups:
+        return fields[0]
+    from ebboost.groups import GroupFields
+
+    return GroupFields(fields, tuple(places.groups.values()))
 
 
 def _in_range(lam: float, tau: float, scale: float) -> bool:

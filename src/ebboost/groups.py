@@ -1,16 +1,22 @@
-"""Groups of rows: the node of each row, or its nodes where it belongs to several groups."""
+"""Groups of rows: the node of each row, or its nodes and fields where it belongs to several groups.
 
-from collections.abc import Mapping
+Imported by fits with groups only.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ebboost._common import IntArray, TableLike, warn_caller
+from ebboost._common import Array, IntArray, TableLike, warn_caller
 from ebboost.data.checks import group_column
 from ebboost.data.neighbors import Places
+from ebboost.field import LatentField, Prior, field_laplacian
 from ebboost.graph import Graph
 from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, positions_of
+from ebboost.linalg import Structure
 
 #: Levels of the rows and a graph of the levels, by the name of a group; "" where there is one only.
 Groups = Mapping[str, tuple[Any, Graph | None]]
@@ -102,3 +108,87 @@ def _one_group(levels: Any, graph: Graph | None) -> Places:
         adjacency.resize((every.size, every.size))
         graph = Graph(adjacency, every)
     return Places(graph, positions_of(graph.node_ids, ids))
+
+
+class GroupFields(LatentField):
+    """Independent fields of several groups, whose nodes follow each other in one graph.
+
+    Parameters
+    ----------
+    fields : sequence of LatentField
+        One of each group.
+    sizes : sequence of int
+        Number of nodes of each group.
+    """
+
+    def __init__(self, fields: Sequence[LatentField], sizes: Sequence[int]) -> None:
+        self.fields = fields
+        self.sizes = sizes
+
+    def prior(self, graph: Graph) -> Prior:
+        """Return the precision matrix, with a block λL + τI of each group.
+
+        Parameters
+        ----------
+        graph : Graph
+            Without edges between groups.
+
+        Returns
+        -------
+        Prior
+        """
+        if len(self.fields) != len(self.sizes) or sum(self.sizes) != graph.n_nodes:
+            counts = f"{len(self.fields)} fields and sizes {list(self.sizes)}"
+            raise ValueError(f"GroupFields: {counts} do not fit {graph.n_nodes} nodes of groups.")
+        laplacian, structure = field_laplacian(graph)
+        for one in self.fields:
+            one.check()
+        lam = np.repeat([one.lam for one in self.fields], self.sizes)
+        tau = np.repeat([one.tau for one in self.fields], self.sizes)
+        data = np.repeat(lam, np.diff(laplacian.indptr)) * laplacian.data
+        data[structure.diagonal] += tau
+        return Prior(structure, data)
+
+    def scaled(self, factor: float) -> "GroupFields":
+        """Return fields with strengths times a factor, rounded to three digits.
+
+        Parameters
+        ----------
+        factor : float
+
+        Returns
+        -------
+        GroupFields
+        """
+        return GroupFields(tuple(one.scaled(factor) for one in self.fields), self.sizes)
+
+
+class Crossing:
+    """SᵀHS + Q where rows have several nodes: pairs of nodes that share a row have an entry, too.
+
+    Parameters
+    ----------
+    structure : Structure
+        That of Q, in which no such pair has an entry.
+    nodes : ndarray of shape (m, k)
+    """
+
+    def __init__(self, structure: Structure, nodes: IntArray) -> None:
+        n_nodes = structure.shape[0]
+        pairs = [low * n_nodes + high for low, high in combinations(nodes.T.astype(np.int64), 2)]
+        found, self._pair = np.unique(np.concatenate(pairs), return_inverse=True)
+        low, high = np.divmod(found, n_nodes)
+        row = np.repeat(np.arange(n_nodes), np.diff(structure.indptr))
+        row = np.concatenate([row, low, high])
+        column = np.concatenate([structure.indices, high, low]).astype(structure.indices.dtype)
+        self._order = np.argsort(row * n_nodes + column)
+        starts = np.zeros(n_nodes + 1, dtype=structure.indptr.dtype)
+        np.cumsum(np.bincount(row, minlength=n_nodes), out=starts[1:])
+        parts = (np.ones(row.size), column[self._order], starts)
+        self.structure = Structure(sparse.csr_array(parts, shape=structure.shape))
+
+    def data(self, prior: Array, curvature: Array) -> Array:
+        """Return the numbers, from those of Q plus the diagonal of SᵀHS, and from H."""
+        n_pairs = self._pair.size // curvature.size
+        shared = np.bincount(self._pair, np.tile(curvature, n_pairs))
+        return np.concatenate([prior, shared, shared])[self._order]
