@@ -58,8 +58,15 @@ def quick(kind=eb.EBBSRegressor, **changes):
     return kind(**(settings | changes))
 
 
-LOG_LINK = [eb.Poisson(), eb.NegativeBinomial(1.7), eb.Gamma(), eb.Tweedie(1.4)]
-OF_NUMBERS = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.3, 0.4), *LOG_LINK]
+ZEROS = [
+    eb.ZeroInflated("poisson", share=0.3),
+    eb.ZeroInflated(theta=1.7, share=0.2),
+    eb.Hurdle("poisson", ratio=0.4),
+    eb.Hurdle(theta=1.7, ratio=2.5),
+]
+SHARES = [eb.Binomial(0.1), eb.Beta(7.0)]
+LOG_LINK = [eb.Poisson(), eb.NegativeBinomial(1.7), eb.Gamma(), eb.Tweedie(1.4), *ZEROS]
+OF_NUMBERS = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.3, 0.4), *LOG_LINK, *SHARES]
 LOSSES = [*OF_NUMBERS, eb.LogLoss(), eb.Softmax()]
 
 
@@ -70,6 +77,8 @@ def loss_data(loss, seed, m=30):
     scores = rng.normal(size=(m, c))
     if isinstance(loss, eb.Softmax):
         return scores, np.eye(c)[rng.integers(0, c, m)]
+    if loss in SHARES:
+        return scores, rng.beta(2.0, 3.0, (m, 1)).clip(1e-3, 1.0 - 1e-3)
     if isinstance(loss, eb.LogLoss):
         return scores, rng.integers(0, 2, (m, 1)).astype(float)
     if isinstance(loss, eb.Gamma):

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ebboost.inspection.graph_check import GraphCheck, check_graph
     from ebboost.inspection.report import write_report
     from ebboost.inspection.shap import shap_values
+    from ebboost.losses.shares import Beta, Binomial
+    from ebboost.losses.zeros import Hurdle, ZeroInflated
     from ebboost.model_selection.bind import bind
     from ebboost.model_selection.cross_validation import cross_validate
     from ebboost.model_selection.splitters import BlockFold, DistanceFold, GraphBlockFold, TimeSplit
@@ -52,18 +54,24 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
-__all__ = ["Applicability", "BlockFold", "Callback", "DistanceFold", "EBBSClassifier"]
-__all__ += ["EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
-__all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "GroupFields", "Huber", "Intervals"]
+__all__ = ["Applicability", "Beta", "Binomial", "BlockFold", "Callback", "DistanceFold"]
+__all__ += ["EBBSClassifier", "EBBSRegressor", "EarlyStopping", "Explanation", "Gain"]
+__all__ += ["Gamma", "Graph", "GraphBlockFold", "GraphCheck", "GroupFields", "Huber", "Hurdle"]
+__all__ += ["Intervals"]
 __all__ += ["Laplacian", "LatentField", "Learner", "LightGBM", "LogLoss", "Loss", "Model"]
 __all__ += ["ModelFileError", "NegativeBinomial", "NeighborFeatures", "Operator", "Poisson"]
 __all__ += ["PredictionSets", "Quantile", "RandomNetwork", "RoundInfo", "ScikitLearn", "Smoother"]
 __all__ += ["Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie", "XGBoost"]
+__all__ += ["ZeroInflated"]
 __all__ += ["bind", "check_graph", "cluster", "cross_validate", "datasets", "load", "paper"]
 __all__ += ["plot", "shap_values", "tune", "write_report"]
 
 _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "Applicability": "ebboost.applicability",
+    "Beta": "ebboost.losses.shares",
+    "Binomial": "ebboost.losses.shares",
+    "Hurdle": "ebboost.losses.zeros",
+    "ZeroInflated": "ebboost.losses.zeros",
     "cluster": "ebboost.cluster",
     "datasets": "ebboost.datasets",
     "paper": "ebboost.paper",

@@ -98,7 +98,9 @@ PARAMETERS = """n_estimators : int, default=3000
         with a bar; 1 prints a line for each member, too; −1 nothing."""
 LOSSES = """str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, ``"negative_binomial"``,
-        ``"gamma"``, ``"tweedie"``, or a :class:`Loss`."""
+        ``"zero_inflated_poisson"``, ``"zero_inflated_negative_binomial"``, ``"hurdle_poisson"``,
+        ``"hurdle_negative_binomial"``, ``"gamma"``, ``"tweedie"``, ``"binomial"``, ``"beta"``, or a
+        :class:`Loss`."""
 CLASS_LOSSES = """"auto", "log_loss" or Loss, default="auto"
         Log loss on one score for two classes, cross-entropy on a score for each class for more."""
 CLASS_WEIGHT = """
@@ -301,7 +303,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
             Added to the score of every row, labelled or not.
         exposure : array-like of shape (n_rows,), optional
             What counts or amounts are proportional to, such as population or insured years: its
-            logarithm is the offset. For losses with a log link.
+            logarithm is the offset. For losses of counts and amounts; for ``"binomial"``, whose
+            labels are shares, the number of trials of each row.
         callbacks : sequence of Callback, optional
 
         Returns

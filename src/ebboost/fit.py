@@ -83,6 +83,7 @@ class Data:
     coordinates: Coordinates | None = None
     separation: Separation | None = None
     offset: Array | None = None
+    trials: Array | None = None  # of the rows, where labels are shares
     times: Array | None = None  # of the rows
     row_labels: Any = None  # the pandas index of X
     geometry: Any = None  # of a GeoDataFrame
@@ -286,13 +287,16 @@ def read(
         weight = weight * output.label_weights(values, settings.class_weight)
     else:
         output = Output.of_numbers(settings.loss)
+    column = trials = evaluation = None
+    if output.loss.has_trials and exposure is not None:
+        trials, exposure = checks.row_numbers(exposure, n_rows, "exposure"), None
+        weight = weight * trials[rows]
     labels = Labels(rows, output.encode(values, "y"), weight)
-    evaluation = None
     if eval_set is not None:
         eval_set = order.pair(eval_set, "eval_set")
         held, held_values = checks.extra_labels(eval_set, rows, n_rows, classes)
-        evaluation = Labels(held, output.encode(held_values, "eval_set"), np.ones(held.size))
-    column = None
+        own_weight = np.ones(held.size) if trials is None else trials[held]
+        evaluation = Labels(held, output.encode(held_values, "eval_set"), own_weight)
     if offset is not None or exposure is not None:
         column = checks.offset_column(offset, exposure, n_rows, output.loss.log_link)
         assert column is not None
@@ -315,6 +319,10 @@ def read(
         check_blocks(settings.n_folds, are_random, labels, n_rows, places, points)
     if places is not None and are_random:
         folds, separation = match_distances(settings, folds, places, points, n_rows, seed)
+    if trials is not None:  # around a constant: too large, which suits any labels at first
+        start = initial_scores(output.loss, labels.target, labels.weight)
+        output, folds = weigh_trials(output.loss, output, folds, trials, labels, start)
+        labels = folds.labels
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
     start = initial_scores(output.loss, labels.target, labels.weight, own_offset)
@@ -332,10 +340,27 @@ def read(
         coordinates=points,
         separation=separation,
         offset=column,
+        trials=trials,
         times=times,
         row_labels=order.index,
         geometry=geometry,
     )
+
+
+def weigh_trials(
+    loss: Loss, output: Output, folds: Folds, trials: Array, known: Labels, scores: Array
+) -> tuple[Output, Folds]:
+    """Return the loss with a correlation of trials, and folds whose shares weigh accordingly."""
+    found: Loss = loss.given_trials(known.target, trials[known.rows], scores)
+
+    def weighed(one: Labels) -> Labels:
+        own = trials[one.rows]
+        factor = found.information(own) / output.loss.information(own)
+        return replace(one, weight=factor * one.weight)
+
+    evaluation = None if folds.evaluation is None else weighed(folds.evaluation)
+    folds = replace(folds, labels=weighed(folds.labels), evaluation=evaluation)
+    return replace(output, loss=found), folds
 
 
 def read_places(
@@ -624,6 +649,11 @@ def first_run(
     loss = data.output.loss
     if not data.output.is_classifier:
         loss = Output.of_numbers(data.settings.loss).loss  # with parameters that the user left open
+    if data.trials is not None:
+        known = (data.trials, labels, run.unseen)
+        output, weighed = weigh_trials(loss, data.output, data.folds, *known)
+        data = replace(data, output=output, folds=weighed, shared={})
+        loss, labels = output.loss, weighed.first(len(run.models)).unseen
     found = None
     if data.places is not None and any(member.field for member in members):
         found = estimate_strengths(data.places, labels, run.without_field, loss, data.seed)
@@ -961,6 +991,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
         coordinates=data.coordinates,
         separation=data.separation,
         offset=data.offset,
+        trials=data.trials,
         table=data.table,
         row_labels=data.row_labels,
         geometry=data.geometry,

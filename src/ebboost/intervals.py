@@ -25,7 +25,7 @@ from ebboost.field import LatentField, Posterior, at, conditional_mean, posterio
 from ebboost.frames import as_frame
 from ebboost.kriging import GaussianProcess
 from ebboost.learners import Ensemble
-from ebboost.losses import Loss, NegativeBinomial, Poisson, Tweedie
+from ebboost.losses import Loss
 from ebboost.model import Model
 from ebboost.predict import Predictions, Rows, rows_of_nodes
 
@@ -37,7 +37,6 @@ SCALE_MIN_ROWS = 20
 SCALE_ROUNDS = 150
 SCALE_PATIENCE = 10
 SCALES = (0.05, 20.0)
-OVERDISPERSION = 1e-6  # by how much the variance of a count exceeds its mean at least
 LOG_MEANS = (-230.0, 230.0)  # logarithms of means: squares of these are in range
 # Blocks held out that the likelihood of a process counts for, when its variances are estimated, and
 # degrees of freedom of variances far away without any block.
@@ -175,7 +174,9 @@ def estimate_spread(
         dispersion, ratio = two_variances(residual, held, process.noise, n_blocks)
         process = replace(process, noise=process.noise / ratio)
         held, variance = ratio * held, ratio * variance
-    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held))
+    trials = None if model.trials is None else model.trials[unseen.rows]
+    weight = model.weight_of(trials)
+    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held, weight))
     size = np.abs(residual) / expected
     trees, held_scale = None, np.ones(size.size)
     scale = np.ones(model.n_rows)
@@ -194,7 +195,7 @@ def estimate_spread(
     root = float(np.sqrt(np.mean((residual / deviation) ** 2))) or 1.0
     df = DEGREES[1] if loss.log_link else degrees_of_freedom(residual / (root * deviation))
     deviation = root * deviation
-    distribution = distribution_with(loss, unseen.raw, deviation, df)
+    distribution = distribution_with(loss, unseen.raw, deviation, df, trials)
     scores = normal_scores(distribution, unseen.target[:, 0])
     lattice = own_field if isinstance(own_field, LatentField) else None
     parts = (lattice, df, variance, scale, scores, deviation)
@@ -207,11 +208,13 @@ def estimate_spread(
     ahead = np.zeros(target.size)
     if own_field is not None:
         ahead = field_variance(model, own_field, forecast.known, target.rows)
-    deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead))
+    trials = None if model.trials is None else model.trials[target.rows]
+    weight = model.weight_of(trials)
+    deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead, weight))
     if trees is not None and table is not None:
         own_columns = hide_coordinates(model, table.subset(target.rows))
         deviation *= scales(trees, scale_columns(own_columns, forecast.raw, ahead))
-    distribution = distribution_with(loss, forecast.raw, deviation, df)
+    distribution = distribution_with(loss, forecast.raw, deviation, df, trials)
     later_scores = normal_scores(distribution, target.target[:, 0])
     return replace(spread, later=forecast.later, later_scores=later_scores)
 
@@ -269,12 +272,26 @@ def dispersion_of(loss: Loss, raw: Array, labels: Labels, variance: Array) -> fl
     return max(dispersion / (1.0 + typical), LEAST)
 
 
-def model_variance(loss: Loss, raw: Array, dispersion: float, variance: Array) -> Array:
+def model_variance(
+    loss: Loss, raw: Array, dispersion: float, variance: Array, weight: Array | float = 1.0
+) -> Array:
     """Return the variance of labels that the likelihood and the field explain."""
     raw = raw.clip(*LOG_MEANS) if loss.log_link else raw
-    noise = loss.variance(raw, dispersion)[:, 0]
-    rate = np.exp(2.0 * raw[:, 0]) if loss.log_link else 1.0
+    noise = loss.variance(raw, dispersion)[:, 0] / weight
+    rate = np.broadcast_to(loss.slope(raw), raw.shape)[:, 0] ** 2
     return noise + rate * dispersion * variance
+
+
+def trials_of(model: Model, predictions: Predictions) -> Array | None:
+    """Return the trials of rows; ValueError where the fit had some, and new rows have none."""
+    if model.trials is None or predictions.rows.trials is not None:
+        return predictions.rows.trials
+    if predictions.position is None:
+        raise ValueError(
+            "This model was fitted with exposure, the trials of each share, and the widths for new "
+            "rows need their own: pass predict(X_new, exposure=..., interval=...)."
+        )
+    return model.trials[predictions.position]
 
 
 def two_variances(
@@ -384,68 +401,19 @@ def degrees_of_freedom(standardised: Array) -> float:
     return float(grid[np.abs(ratios - wanted).argmin()])
 
 
-def distribution_with(loss: Loss, raw: Array, deviation: Array, df: float) -> Any:
+def distribution_with(
+    loss: Loss, raw: Array, deviation: Array, df: float, trials: Array | None = None
+) -> Any:
     """Return predictive distributions of labels, a frozen distribution of scipy."""
+    raw = raw.clip(*LOG_MEANS) if loss.log_link else raw
+    own = loss.distribution(raw, deviation, trials)
+    if own is not None:
+        return own
     if loss.log_link:
-        mean = np.exp(raw[:, 0].clip(*LOG_MEANS))
-        variance = deviation**2
-        if isinstance(loss, (Poisson, NegativeBinomial)):
-            least = mean * (1.0 + OVERDISPERSION * np.maximum(mean, 1.0))
-            variance = np.maximum(variance, least)
-            return stats.nbinom(mean**2 / (variance - mean), mean / variance)
-        if isinstance(loss, Tweedie):
-            return ZeroOrGamma(mean, variance, loss.power)
+        mean, variance = np.exp(raw[:, 0]), deviation**2
         return stats.gamma(mean**2 / variance, scale=variance / mean)
     center = loss.inverse_link(raw)[:, 0]
     return stats.t(df, loc=center, scale=deviation / np.sqrt(df / (df - 2.0)))
-
-
-class ZeroOrGamma:
-    """Amounts that are often 0, else a gamma distribution: the methods of scipy's distributions.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (n,)
-    power : float
-        p of the Tweedie distribution with these moments, whose chance of 0 is taken.
-    """
-
-    def __init__(self, mean: Array, variance: Array, power: float) -> None:
-        self._mean, self._variance = mean, variance
-        dispersion = variance / mean**power
-        self._zero = np.exp(-(mean ** (2.0 - power)) / (dispersion * (2.0 - power)))
-        positive = np.maximum(1.0 - self._zero, 1e-12)
-        own_mean = mean / positive
-        own_variance = np.maximum(
-            (variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2
-        )
-        self._amount = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
-
-    def mean(self) -> Array:
-        """Return the means."""
-        return self._mean
-
-    def std(self) -> Array:
-        """Return the standard deviations."""
-        return np.sqrt(self._variance)
-
-    def var(self) -> Array:
-        """Return the variances."""
-        return self._variance
-
-    def cdf(self, y: Array) -> Array:
-        """Return the probability of y or less."""
-        own = self._zero + (1.0 - self._zero) * self._amount.cdf(y)
-        return np.where(np.asarray(y) < 0.0, 0.0, own)
-
-    def sf(self, y: Array) -> Array:
-        """Return the probability of more than y."""
-        return 1.0 - self.cdf(y)
-
-    def ppf(self, level: Array) -> Array:
-        """Return quantiles."""
-        share = (level - self._zero) / np.maximum(1.0 - self._zero, 1e-12)
-        return np.where(share > 0.0, self._amount.ppf(np.clip(share, 0.0, 1.0)), 0.0)
 
 
 def normal_scores(distribution: Any, y: Array) -> Array:
@@ -481,7 +449,8 @@ def deviations(model: Model, predictions: Predictions) -> Array:
         own = hide_coordinates(model, rows.table)
         seen = 0.0 if spread.process is not None else 1.0
         scale = scales(spread.trees, scale_columns(own, predictions.raw, seen * variance))
-    return scale * np.sqrt(model_variance(loss, predictions.raw, spread.dispersion, variance))
+    parts = (loss, predictions.raw, spread.dispersion, variance)
+    return scale * np.sqrt(model_variance(*parts, model.weight_of(trials_of(model, predictions))))
 
 
 def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array:
@@ -520,7 +489,8 @@ def distribution_of(model: Model, predictions: Predictions) -> Any:
     """Return the predictive distributions of rows."""
     spread = spread_of(model, "predict_distribution")
     deviation = deviations(model, predictions)
-    return distribution_with(model.output.loss, predictions.raw, deviation, spread.df)
+    parts = (model.output.loss, predictions.raw, deviation, spread.df)
+    return distribution_with(*parts, trials_of(model, predictions))
 
 
 def conformal_quantile(scores: Array, level: float) -> float:
@@ -558,7 +528,9 @@ def half_widths(model: Model, level: float) -> tuple[Array, str]:
         intervals = with_intervals(model, chosen, level)
         return (intervals.upper - intervals.lower) / 2.0, f"the {rows.size:,} rows to predict"
     tail = 0.5 * (1.0 + level)
-    distribution = distribution_with(model.output.loss, unseen.raw, spread.deviation, spread.df)
+    trials = None if model.trials is None else model.trials[unseen.rows]
+    parts = (model.output.loss, unseen.raw, spread.deviation, spread.df)
+    distribution = distribution_with(*parts, trials)
     lower = distribution.ppf(ndtr(-conformal_quantile(-spread.scores, tail)))
     upper = distribution.ppf(ndtr(conformal_quantile(spread.scores, tail)))
     return (upper - lower) / 2.0, f"the {unseen.rows.size:,} labels that were held out"

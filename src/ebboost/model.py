@@ -149,6 +149,7 @@ class Model:
     coordinates: Coordinates | None = field(default=None, repr=False)
     separation: Separation | None = None  # of the rows to predict from the labels
     offset: Array | None = field(default=None, repr=False)
+    trials: Array | None = field(default=None, repr=False)  # of each row, where labels are shares
     table: Table | None = field(default=None, repr=False)
     raw: Array = field(default_factory=partial(np.zeros, (0, 1)), repr=False)
     spread: Spread | None = field(default=None, repr=False)
@@ -197,6 +198,13 @@ class Model:
         parts = [(one.smoothing, one.field) for one in self.components]
         by_parts = any(part is not None for pair in parts for part in pair)
         return by_parts or any(one.features.uses_graph for one in self.components)
+
+    def weight_of(self, trials: Array | None) -> Array | float:
+        """Return what shares of so many trials weigh, beside the average label."""
+        if trials is None or self.trials is None:
+            return 1.0
+        information = self.output.loss.information
+        return information(trials) / np.mean(information(self.trials[self.labels.rows]))
 
     def weighted(self, raw: Any, offset: Array | None) -> Array:
         """Return offset + intercept + Σ w_k (raw_k − offset) of the components' raw predictions."""

@@ -11,7 +11,14 @@ from sklearn.utils import compute_sample_weight
 from ebboost._common import Array
 from ebboost.data import checks
 from ebboost.data.labels import Labels
-from ebboost.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, SquaredError
+from ebboost.losses import (
+    REGRESSION_LOSSES,
+    LogLoss,
+    Loss,
+    Softmax,
+    SquaredError,
+    regression_loss,
+)
 from ebboost.losses.base import initial_scores
 
 ClassWeight = Mapping[object, float] | str | None
@@ -32,7 +39,7 @@ class Output:
         if loss is None or loss == "auto":
             return cls(SquaredError())
         if isinstance(loss, str) and loss in REGRESSION_LOSSES:
-            return cls(REGRESSION_LOSSES[loss]())
+            return cls(regression_loss(loss))
         raise ValueError(
             f"loss must be one of {sorted(REGRESSION_LOSSES)}, 'auto' or a Loss, got {loss!r}."
         )
@@ -43,7 +50,8 @@ class Output:
         checks.check_discrete(values)
         classes = np.unique(values)
         checks.check_n_classes(classes)
-        if isinstance(loss, tuple(REGRESSION_LOSSES.values())):
+        of_numbers = {path.split(".")[1] for path, _ in REGRESSION_LOSSES.values()}
+        if isinstance(loss, Loss) and type(loss).__name__ in of_numbers:
             text = f"loss={loss!r} is a loss for numbers, not for probabilities. Use 'log_loss'."
             raise ValueError(text)
         if isinstance(loss, Loss):

@@ -48,6 +48,7 @@ class Rows:
     nodes: IntArray | None = None
     places: Places | None = None
     points: Array | None = None  # of rows with coordinates
+    trials: Array | None = None  # of rows whose labels are shares
 
     @cached_property
     def near(self) -> tuple[IntArray, sparse.csr_array]:
@@ -91,11 +92,17 @@ def predict_rows(
     order.check(offset=offset, exposure=exposure, groups=groups, attach=attach)
     new_labels = order.pair(new_labels, "new_labels")
     with threads(max_threads(model.parameters.get("n_jobs"))):
-        rows = locate(model, X, graph, attach, groups, offset, exposure)
+        has_trials = model.output.loss.has_trials and exposure is not None and X is not None
+        own = None if has_trials else exposure
+        rows = locate(model, X, graph, attach, groups, offset, own)
+        if has_trials:
+            n_rows = model.n_rows if rows.table is None else rows.table.n_rows
+            rows = replace(rows, trials=checks.row_numbers(exposure, n_rows, "exposure"))
         if rows.table is None:
             raw = model.raw.copy()
             if new_labels is not None:
-                labels = extra_labels(model, new_labels, model.n_rows, model.labels.rows)
+                known = (model.n_rows, model.labels.rows, model.trials)
+                labels = extra_labels(model, new_labels, *known)
                 raw = model.predictions_given(model.labels.concat(labels))
             result = Predictions(raw, rows, np.arange(model.n_rows))
         elif rows.places is not None or new_labels is not None:
@@ -132,7 +139,7 @@ def select(predictions: Predictions, chosen: IntArray) -> Predictions:
     parts = {
         name: value if value is None else value[chosen]
         for name, value in vars(rows).items()
-        if name in ("offset", "edges", "nodes", "points")
+        if name in ("offset", "edges", "nodes", "points", "trials")
     }
     if rows.table is not None:
         parts["table"] = rows.table.subset(chosen)
@@ -385,7 +392,7 @@ def on_graph(model: Model, rows: Rows, new_labels: LabelledRows | None) -> Array
         elif new_labels is None and any(one.field is not None for one in model.components):
             warn_caller(NEW_NODES)
     if new_labels is not None:
-        own = extra_labels(model, new_labels, n_rows, np.zeros(0, dtype=np.int64))
+        own = extra_labels(model, new_labels, n_rows, np.zeros(0, dtype=np.int64), rows.trials)
         own = replace(own, rows=own.rows + first)
         labels = (
             own if labels is None else labels.subset(~np.isin(labels.rows, own.rows)).concat(own)
@@ -436,9 +443,13 @@ def joined_graph(fitted: Graph, rows: Rows) -> Graph:
 
 
 def extra_labels(
-    model: Model, new_labels: LabelledRows, n_rows: int, taken: Sequence[int] | IntArray
+    model: Model,
+    new_labels: LabelledRows,
+    n_rows: int,
+    taken: Sequence[int] | IntArray,
+    trials: Array | None,
 ) -> Labels:
-    """Return new labels, weighing as much as those of the fit do on average."""
+    """Return new labels, weighing as much as those of the fit do on average or by their trials."""
     classes = model.output.is_classifier
     rows, values = checks.extra_labels(new_labels, np.asarray(taken), n_rows, classes, "new_labels")
     if rows.size and not any(one.field is not None for one in model.components):
@@ -448,4 +459,5 @@ def extra_labels(
         )
     target = model.output.encode(values, "new_labels")
     weight = model.labels.weight.mean() if model.labels.size else 1.0
-    return Labels(rows, target, np.full(rows.size, weight))
+    relative = model.weight_of(None if trials is None else trials[rows])
+    return Labels(rows, target, np.full(rows.size, weight) * relative)

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 )
 
 import ebboost as eb
-from tests.strategies import LOG_LINK, LOSSES, loss_data
+from tests.strategies import LOG_LINK, LOSSES, SHARES, ZEROS, loss_data
 
 BOUNDED = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.2, 0.5), eb.Quantile(0.8, 1e-6)]
 
@@ -57,7 +57,7 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
     "loss",
     [
         *(eb.SquaredError(), eb.Poisson(), eb.NegativeBinomial(1.7), eb.Tweedie(1.4)),
-        *(eb.LogLoss(), eb.Softmax()),
+        *(eb.LogLoss(), eb.Softmax(), eb.Binomial(0.1), *ZEROS[2:]),
     ],
     ids=repr,
 )

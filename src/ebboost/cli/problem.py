@@ -30,7 +30,19 @@ Texts = NDArray[Any]
 Task = Literal["auto", "regression", "classification"]
 Preset = Literal["default", "fast"]
 Loss = Literal[
-    "poisson", "negative_binomial", "gamma", "tweedie", "huber", "quantile", "squared_error"
+    "poisson",
+    "negative_binomial",
+    "zero_inflated_poisson",
+    "zero_inflated_negative_binomial",
+    "hurdle_poisson",
+    "hurdle_negative_binomial",
+    "gamma",
+    "tweedie",
+    "binomial",
+    "beta",
+    "huber",
+    "quantile",
+    "squared_error",
 ]
 
 
@@ -63,7 +75,7 @@ _DROP = "Column to leave out; may be repeated."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 _MISSING = "Value of the target that means unknown, such as -999; may be repeated."
 _LOSS = f"{', '.join(get_args(Loss))}. Default: squared_error; with --exposure, negative_binomial."
-_EXPOSURE = "Column that counts or amounts are proportional to, such as population."
+_EXPOSURE = "Column that counts or amounts are proportional to, or the trials of shares."
 _OFFSET = "Column that is added to the score of each row."
 
 _PRESET = "fast: a first look, with two models in place of a portfolio."

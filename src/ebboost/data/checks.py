@@ -392,13 +392,27 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
         raise ValueError("Pass offset or exposure, which is its exponential, not both.")
     if exposure is not None and not log_link:
         raise ValueError(
-            "exposure needs a loss with a log link: 'poisson', 'negative_binomial', 'gamma' or "
-            "'tweedie'. Use offset for what is added to the score."
+            "exposure needs a loss of counts, of amounts, or 'binomial', such as loss='poisson'. "
+            "Use offset for what is added to the score."
         )
     name = "offset" if exposure is None else "exposure"
     values = offset if exposure is None else exposure
     if values is None:
         return None
+    column = row_numbers(values, n_rows, name)
+    scores = column if exposure is None else np.log(column)
+    row = int(np.abs(scores).argmax()) if n_rows else 0
+    if n_rows and abs(scores[row]) > (MAX_SCORE if log_link else MAX_LABEL):
+        limits = f"{name} must be from -{MAX_LABEL:g} to {MAX_LABEL:g}"
+        if log_link:
+            limits = f"offset must be from -{MAX_SCORE:g} to {MAX_SCORE:g}, as it is exponentiated"
+            limits = limits if exposure is None else "exposure must be from 1e-100 to 1e+100"
+        raise ValueError(f"{limits}; row {row} is {column[row]:g}.")
+    return scores[:, None]
+
+
+def row_numbers(values: Any, n_rows: int, name: str) -> Array:
+    """Return a finite number for each row; of an exposure, a positive one."""
     if isinstance(values, str):
         raise ValueError(
             f"{name} must hold numbers, one per row of X, got the text {values!r}: pass "
@@ -416,21 +430,13 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
             f"{name} must have a number for each of {n_rows} rows, got {column.shape}."
         )
     is_valid = np.isfinite(column)
-    if exposure is not None:
+    if name == "exposure":
         is_valid &= column > 0
     if not is_valid.all():
         row = int(np.flatnonzero(~is_valid)[0])
-        condition = "finite" if exposure is None else "positive and finite"
+        condition = "positive and finite" if name == "exposure" else "finite"
         raise ValueError(f"{name} must be {condition} in every row, row {row} is {column[row]}.")
-    scores = column if exposure is None else np.log(column)
-    row = int(np.abs(scores).argmax()) if n_rows else 0
-    if n_rows and abs(scores[row]) > (MAX_SCORE if log_link else MAX_LABEL):
-        limits = f"{name} must be from -{MAX_LABEL:g} to {MAX_LABEL:g}"
-        if log_link:
-            limits = f"offset must be from -{MAX_SCORE:g} to {MAX_SCORE:g}, as it is exponentiated"
-            limits = limits if exposure is None else "exposure must be from 1e-100 to 1e+100"
-        raise ValueError(f"{limits}; row {row} is {column[row]:g}.")
-    return scores[:, None]
+    return column
 
 
 def as_times(time: object) -> Array:

@@ -168,6 +168,8 @@ def predict_two_rows(model: Model) -> None:
     shape = (2, model.n_features)
     values = sparse.csr_array(shape) if reader.is_sparse else np.zeros(shape)
     rows = Rows(reader.table(values), None if model.offset is None else np.zeros((2, 1)))
+    if model.trials is not None:
+        rows = replace(rows, trials=np.ones(2))
     if model.places is not None and model.places.groups:
         rows = replace(rows, nodes=np.full((2, len(model.places.groups)), -1))
     elif model.places is not None:

@@ -6,8 +6,10 @@ With exposure t the mean is t·exp(s), so that log t is an offset of the scores.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, polygamma
 
@@ -21,6 +23,8 @@ POWER_RANGE = (1.01, 1.99)
 USUAL_POWER = 1.5
 # Least mean of the labels in the initial score.
 MIN_MEAN = 1e-300
+# By how much the variance of a count exceeds its mean at least.
+OVERDISPERSION = 1e-6
 # Newton steps to the shape of a gamma distribution, from a start that is within 1.5 %.
 SHAPE_STEPS = 5
 
@@ -41,9 +45,12 @@ class _LogLink(Loss):
         mean = (weights * target).sum(axis=0) / (weights * exposure).sum(axis=0)
         start = np.log(np.maximum(mean, MIN_MEAN))
         # Without Newton steps if all labels are 0, or a parameter is still to be estimated.
-        if (mean < MIN_MEAN).any() or None in self.get_params().values():
+        if (mean < MIN_MEAN).any() or self._is_open():
             return start
         return best_constant(self, start, target, weight, offset)
+
+    def _is_open(self) -> bool:
+        return None in self.get_params().values()
 
     def inverse_link(self, scores: Array) -> Array:
         return np.exp(scores)
@@ -84,6 +91,13 @@ class Poisson(_LogLink):
         """Return the second derivative exp(s): no parabola lies above this loss."""
         return np.exp(scores)
 
+    def distribution(self, scores: Array, deviation: Array, trials: Array | None = None) -> Any:
+        """Return negative binomial distributions."""
+        mean = np.exp(scores[:, 0])
+        least = mean * (1.0 + OVERDISPERSION * np.maximum(mean, 1.0))
+        variance = np.maximum(deviation**2, least)
+        return stats.nbinom(mean**2 / (variance - mean), mean / variance)
+
     def variance(self, scores: Array, dispersion: float) -> Array:
         """Return the mean."""
         return np.exp(scores)
@@ -115,6 +129,8 @@ class NegativeBinomial(_LogLink):
     def __init__(self, theta: float | None = None) -> None:
         self.theta: float = theta  # type: ignore[assignment]  # None until prepared
 
+    distribution = Poisson.distribution
+
     def prepared(  # noqa: D102
         self, target: Array, weight: Array, scores: Array | None = None
     ) -> NegativeBinomial:
@@ -126,13 +142,16 @@ class NegativeBinomial(_LogLink):
 
         def minus_log_likelihood(log_theta: float) -> float:
             theta = np.exp(log_theta)
-            # log Γ(y + θ) − log Γ(θ) − log y!
-            normalizer = -betaln(theta, target + 1.0) - np.log(target + theta)
-            values = NegativeBinomial(theta).value(scores, target) - normalizer.sum(axis=1)
+            loss = NegativeBinomial(theta)
+            values = loss.value(scores, target) - loss.normalizer(target)
             return float(np.average(values, weights=weight))
 
         best = minimize_scalar(minus_log_likelihood, bounds=np.log(THETA_RANGE), method="bounded")
         return NegativeBinomial(float(np.exp(best.x)))
+
+    def normalizer(self, target: Array) -> Array:
+        """Return log Γ(y + θ) − log Γ(θ) − log y!."""
+        return (-betaln(self.theta, target + 1.0) - np.log(target + self.theta)).sum(axis=1)
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         log_ratio = scores - np.log(self.theta)
@@ -290,6 +309,19 @@ class Tweedie(_LogLink):
     def variance(self, scores: Array, dispersion: float) -> Array:
         """Return φμᵖ."""
         return dispersion * np.exp(self.power * scores)
+
+    def distribution(self, scores: Array, deviation: Array, trials: Array | None = None) -> Any:
+        """Return 0 with the chance of it, else gamma distributions."""
+        from ebboost.losses.likelihood import Reshaped
+
+        mean, variance = np.exp(scores[:, 0]), deviation**2
+        rest = 2.0 - self.power
+        zero = np.exp(-(mean**2) / (variance * rest))
+        own_mean = mean / np.maximum(1.0 - zero, 1e-12)
+        own_variance = (variance + mean**2) / np.maximum(1.0 - zero, 1e-12) - own_mean**2
+        own_variance = np.maximum(own_variance, 1e-12 * own_mean**2)
+        amounts = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
+        return Reshaped(amounts, zero)
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return sums of a Poisson number of gamma amounts."""
