@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from difflib import get_close_matches
 from html import escape
 from inspect import signature
@@ -785,6 +785,20 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         """The members as a dataframe: loss ± standard error, weight, rounds, seconds."""
         rows = self.model_.selection
         return as_frame({name: [row[name] for row in rows] for name in rows[0]})
+
+    @property
+    def estimates_(self) -> Any:
+        """Parameters of the field and of the loss with standard errors and 90 % intervals.
+
+        A dataframe with the value in the fit, that of greatest marginal likelihood at labels that
+        were held out, and its error: infinite where labels do not tell. Takes seconds when it is
+        first read; without rows for three classes and more, and graphs that are not flat.
+        """
+        from ebboost.uncertainty import Estimate, estimates
+
+        rows = estimates(self.model_)
+        names = [one.name for one in fields(Estimate)]
+        return as_frame({name: [getattr(row, name) for row in rows] for name in names})
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

@@ -39,7 +39,7 @@ from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import FEWEST_LABELS, Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
-from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
+from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share, vars_of
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, split_geometry
 from ebboost.data.row_order import RowOrder
@@ -982,7 +982,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
         labels=data.labels,
         components=tuple(map(partial(component, data), final, weights[kept].tolist())),
         intercept=intercept,
-        unseen=Unseen(labels.rows, labels.target, labels.weight, together, without),
+        unseen=Unseen(*vars_of(labels), together, without, runs[0].without_field),
         selection=tuple(map(partial(selection_row, data), runs, weights.tolist())),
         gain=gain,
         history=runs[kept[0]].models[0].losses,

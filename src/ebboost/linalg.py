@@ -164,6 +164,11 @@ class Solver:
                 ) from None
 
     @property
+    def factor(self) -> Any:
+        """The factorisation, None where there is none."""
+        return self._factor
+
+    @property
     def is_direct(self) -> bool:
         """Whether solutions are exact up to rounding."""
         return self._factor is not None

@@ -74,6 +74,7 @@ class Unseen:
     weight: Array
     raw: Array
     without: Array | None = None  # what members predict that do not use the graph
+    scores: Array | None = None  # of the first member, without a field
 
 
 def metric_of(loss: Loss) -> str:

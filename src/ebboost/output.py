@@ -11,14 +11,7 @@ from sklearn.utils import compute_sample_weight
 from ebboost._common import Array
 from ebboost.data import checks
 from ebboost.data.labels import Labels
-from ebboost.losses import (
-    REGRESSION_LOSSES,
-    LogLoss,
-    Loss,
-    Softmax,
-    SquaredError,
-    regression_loss,
-)
+from ebboost.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, SquaredError, regression_loss
 from ebboost.losses.base import initial_scores
 
 ClassWeight = Mapping[object, float] | str | None

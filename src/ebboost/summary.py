@@ -7,6 +7,7 @@ from ebboost.formatting import figure
 from ebboost.intervals import dispersion_of, field_of, field_variance, half_widths
 from ebboost.model import Gain, Model, in_metric, metric_of
 
+MOST_ESTIMATED = 2_000  # labels of which the summary has standard errors, within a second
 HARM = 2.0  # standard errors by which the graph must raise the error for a warning
 
 
@@ -36,6 +37,7 @@ def summarize(model: Model) -> str:
     if (distance := distance_text(model)) is not None:
         rows.append(("distances", distance))
     rows += _field_rows(model)
+    rows += _estimate_rows(model)
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
 
@@ -116,6 +118,19 @@ def _field_rows(model: Model) -> list[tuple[str, str]]:
         return group_rows(model)
     distance = f"labels inform rows up to about {field_range(fields[-1]):.3g} edges away"
     return [("field", f"{distance}, also those of predict(new_labels=...)")]
+
+
+def _estimate_rows(model: Model) -> list[tuple[str, str]]:
+    if model.unseen.rows.size > MOST_ESTIMATED:
+        return []  # ``estimates_`` has them
+    from ebboost.uncertainty import estimates
+
+    texts = []
+    for one in estimates(model):
+        ends = f"{figure(one.lower)} to {figure(one.upper)}"
+        ends = ends if np.isfinite(one.standard_error) else "anything"
+        texts.append(f"{one.parameter} {figure(one.estimate)} ({ends})")
+    return [("estimates", f"{', '.join(texts)}: 90 % by likelihood")] if texts else []
 
 
 def _interval_rows(model: Model) -> list[tuple[str, str]]:

@@ -41,10 +41,14 @@ def check_model(model: Model) -> None:
         check_array(f"{name}.weight", labels.weight, (m,), 0.0)
     require(not n_rows or model.labels.weight.any(), "labels.weight must be positive at some label")
     check_array("unseen.raw", model.unseen.raw, (model.unseen.rows.size, n_outputs))
+    if model.unseen.scores is not None:
+        check_array("unseen.scores", model.unseen.scores, (model.unseen.rows.size, n_outputs))
     check_array("raw", model.raw, (n_rows, n_outputs))
     check_array("predictions", model.output.apply_link(model.raw), (n_rows, n_classes))
     if model.offset is not None:
         check_array("offset", model.offset, (n_rows, 1))
+    if model.trials is not None:
+        check_array("trials", model.trials, (n_rows,), 1e-300)
     for one in model.components:
         check_component(model, one, n_rows, n_outputs)
     if model.spread is not None:

@@ -56,9 +56,7 @@ def most_likely(
         return float(np.average(own.value(start, target) - own.normalizer(target), weights=weight))
 
     first, ends = [SEARCHED[name][0] for name in names], [SEARCHED[name][1] for name in names]
-    best = minimize(
-        minus_log_likelihood, first, method="Nelder-Mead", bounds=ends, options=OPTIONS
-    )
+    best = minimize(minus_log_likelihood, first, method="Nelder-Mead", bounds=ends, options=OPTIONS)
     return with_logarithms(loss, names, best.x)
 
 

@@ -26,9 +26,14 @@ class _Zeros(_LogLink):
     def _counts(self) -> Poisson | NegativeBinomial:
         return Poisson() if self.counts == "poisson" else NegativeBinomial(self.theta)
 
+    @property
+    def _given(self) -> tuple[str, ...]:
+        return ("counts", "theta") if self.counts == "poisson" else ("counts",)
+
     def _is_open(self) -> bool:
-        numbers = {**self.get_params(), "counts": 0.0}
-        return None in (numbers | ({"theta": 0.0} if self.counts == "poisson" else {})).values()
+        return None in [
+            self.get_params()[one] for one in self.get_params() if one not in self._given
+        ]
 
     def prepared(self, target: Array, weight: Array, scores: Array | None = None) -> Any:
         if self.counts not in ("poisson", "negative_binomial"):
@@ -36,8 +41,7 @@ class _Zeros(_LogLink):
             raise ValueError(
                 f"{name}: counts must be 'poisson' or 'negative_binomial', got {self.counts!r}."
             )
-        given = ("counts", *(("theta",) if self.counts == "poisson" else ()))
-        return most_likely(self, target, weight, scores, given)
+        return most_likely(self, target, weight, scores, self._given)
 
     def normalizer(self, target: Array) -> Array | float:
         return self._counts.normalizer(target)
@@ -231,4 +235,3 @@ class Hurdle(_Zeros):
         plain = stats.nbinom(theta, theta / (theta + mean))
         positive = np.maximum(plain.ppf(1.0 - level * plain.sf(0.0)), 1.0)
         return np.where(zero < self._zero(scores), 0.0, positive)
-
