@@ -59,10 +59,10 @@ def quick(kind=eb.EBBSRegressor, **changes):
 
 
 ZEROS = [
-    eb.ZeroInflated("poisson", share=0.3),
-    eb.ZeroInflated(theta=1.7, share=0.2),
-    eb.Hurdle("poisson", ratio=0.4),
-    eb.Hurdle(theta=1.7, ratio=2.5),
+    eb.ZeroInflated(1e9, 0.3),
+    eb.ZeroInflated(1.7, 0.2),
+    eb.Hurdle(1e9, 0.4),
+    eb.Hurdle(1.7, 2.5),
 ]
 SHARES = [eb.Binomial(0.1), eb.Beta(7.0)]
 LOG_LINK = [eb.Poisson(), eb.NegativeBinomial(1.7), eb.Gamma(), eb.Tweedie(1.4), *ZEROS]

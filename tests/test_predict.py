@@ -289,7 +289,7 @@ def test_an_offset_needs_the_likelihood_of_the_fit():
     if any(one.loss is not None for one in model.model_.components):
         with pytest.raises(ValueError, match="fit with offset="):
             model.predict(X[:2], attach=([], []), offset=[1.0, 2.0])
-    with pytest.raises(ValueError, match="exposure needs a loss with a log link"):
+    with pytest.raises(ValueError, match="exposure needs a loss of counts"):
         model.predict(X[:2], attach=([], []), exposure=[1.0, 2.0])
 
 

@@ -39,7 +39,7 @@ from ebboost.data import checks
 from ebboost.data.coordinates import Coordinates, append_columns, degrees_text, seem_degrees
 from ebboost.data.distances import FEWEST_LABELS, Distances, Separation, separate
 from ebboost.data.features import FeatureMap, NeighborFeatures, SpectralFeatures
-from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share, vars_of
+from ebboost.data.labels import Folds, Labels, split_at_random, split_in_time, split_share
 from ebboost.data.neighbors import Places
 from ebboost.data.reader import TableReader, split_geometry
 from ebboost.data.row_order import RowOrder
@@ -348,15 +348,15 @@ def read(
 
 
 def weigh_trials(
-    loss: Loss, output: Output, folds: Folds, trials: Array, known: Labels, scores: Array
+    loss: Any, output: Output, folds: Folds, trials: Array, known: Labels, scores: Array
 ) -> tuple[Output, Folds]:
     """Return the loss with a correlation of trials, and folds whose shares weigh accordingly."""
-    found: Loss = loss.given_trials(known.target, trials[known.rows], scores)
+    before: Any = output.loss
+    found = loss.given_trials(known.target, trials[known.rows], scores)
+    factor = found.information(trials) / before.information(trials)
 
     def weighed(one: Labels) -> Labels:
-        own = trials[one.rows]
-        factor = found.information(own) / output.loss.information(own)
-        return replace(one, weight=factor * one.weight)
+        return replace(one, weight=factor[one.rows] * one.weight)
 
     evaluation = None if folds.evaluation is None else weighed(folds.evaluation)
     folds = replace(folds, labels=weighed(folds.labels), evaluation=evaluation)
@@ -973,6 +973,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
     if folds.in_time:
         forecast = forecasts(data, [runs[k] for k in kept], weights[kept], intercept, watch)
     reasons = [model.reason for run in runs for model in run.models]
+    scores = runs[0].without_field if labels.size else None
     model = Model(
         estimator=type(data.settings).__name__,
         parameters=data.settings.get_params(deep=False),
@@ -982,7 +983,7 @@ def assemble(data: Data, runs: Sequence[Run], watch: Watch) -> Model:
         labels=data.labels,
         components=tuple(map(partial(component, data), final, weights[kept].tolist())),
         intercept=intercept,
-        unseen=Unseen(*vars_of(labels), together, without, runs[0].without_field),
+        unseen=Unseen(labels.rows, labels.target, labels.weight, together, without, scores),
         selection=tuple(map(partial(selection_row, data), runs, weights.tolist())),
         gain=gain,
         history=runs[kept[0]].models[0].losses,

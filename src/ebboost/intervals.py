@@ -175,8 +175,7 @@ def estimate_spread(
         process = replace(process, noise=process.noise / ratio)
         held, variance = ratio * held, ratio * variance
     trials = None if model.trials is None else model.trials[unseen.rows]
-    weight = model.weight_of(trials)
-    expected = np.sqrt(model_variance(loss, unseen.raw, dispersion, held, weight))
+    expected = np.sqrt(model_variance(model, unseen.raw, dispersion, held, trials))
     size = np.abs(residual) / expected
     trees, held_scale = None, np.ones(size.size)
     scale = np.ones(model.n_rows)
@@ -209,8 +208,7 @@ def estimate_spread(
     if own_field is not None:
         ahead = field_variance(model, own_field, forecast.known, target.rows)
     trials = None if model.trials is None else model.trials[target.rows]
-    weight = model.weight_of(trials)
-    deviation = np.sqrt(model_variance(loss, forecast.raw, spread.dispersion, ahead, weight))
+    deviation = np.sqrt(model_variance(model, forecast.raw, spread.dispersion, ahead, trials))
     if trees is not None and table is not None:
         own_columns = hide_coordinates(model, table.subset(target.rows))
         deviation *= scales(trees, scale_columns(own_columns, forecast.raw, ahead))
@@ -273,17 +271,22 @@ def dispersion_of(loss: Loss, raw: Array, labels: Labels, variance: Array) -> fl
 
 
 def model_variance(
-    loss: Loss, raw: Array, dispersion: float, variance: Array, weight: Array | float = 1.0
+    model: Model, raw: Array, dispersion: float, variance: Array, trials: Array | None
 ) -> Array:
     """Return the variance of labels that the likelihood and the field explain."""
+    loss = model.output.loss
     raw = raw.clip(*LOG_MEANS) if loss.log_link else raw
-    noise = loss.variance(raw, dispersion)[:, 0] / weight
-    rate = np.broadcast_to(loss.slope(raw), raw.shape)[:, 0] ** 2
+    noise = loss.variance(raw, dispersion)[:, 0]
+    if trials is not None:
+        noise = noise / model.weight_of(trials)
+    rate: Array | float = np.exp(2.0 * raw[:, 0]) if loss.log_link else 1.0
+    if loss.slope is not None:
+        rate = loss.slope(raw)[:, 0] ** 2
     return noise + rate * dispersion * variance
 
 
 def trials_of(model: Model, predictions: Predictions) -> Array | None:
-    """Return the trials of rows; ValueError where the fit had some, and new rows have none."""
+    """Return the trials of rows that have them; ValueError for new rows without."""
     if model.trials is None or predictions.rows.trials is not None:
         return predictions.rows.trials
     if predictions.position is None:
@@ -406,9 +409,8 @@ def distribution_with(
 ) -> Any:
     """Return predictive distributions of labels, a frozen distribution of scipy."""
     raw = raw.clip(*LOG_MEANS) if loss.log_link else raw
-    own = loss.distribution(raw, deviation, trials)
-    if own is not None:
-        return own
+    if loss.distribution is not None:
+        return loss.distribution(raw, deviation, trials)
     if loss.log_link:
         mean, variance = np.exp(raw[:, 0]), deviation**2
         return stats.gamma(mean**2 / variance, scale=variance / mean)
@@ -439,7 +441,6 @@ def spread_of(model: Model, name: str = "interval") -> Spread:
 def deviations(model: Model, predictions: Predictions) -> Array:
     """Return the standard deviation of the labels of rows."""
     spread, rows = spread_of(model), predictions.rows
-    loss = model.output.loss
     variance = variance_of(model, spread, predictions)
     if predictions.position is not None:
         scale = spread.scale[predictions.position]
@@ -449,8 +450,9 @@ def deviations(model: Model, predictions: Predictions) -> Array:
         own = hide_coordinates(model, rows.table)
         seen = 0.0 if spread.process is not None else 1.0
         scale = scales(spread.trees, scale_columns(own, predictions.raw, seen * variance))
-    parts = (loss, predictions.raw, spread.dispersion, variance)
-    return scale * np.sqrt(model_variance(*parts, model.weight_of(trials_of(model, predictions))))
+    trials = None if model.trials is None else trials_of(model, predictions)
+    parts = (predictions.raw, spread.dispersion, variance, trials)
+    return scale * np.sqrt(model_variance(model, *parts))
 
 
 def variance_of(model: Model, spread: Spread, predictions: Predictions) -> Array:
@@ -489,8 +491,8 @@ def distribution_of(model: Model, predictions: Predictions) -> Any:
     """Return the predictive distributions of rows."""
     spread = spread_of(model, "predict_distribution")
     deviation = deviations(model, predictions)
-    parts = (model.output.loss, predictions.raw, deviation, spread.df)
-    return distribution_with(*parts, trials_of(model, predictions))
+    trials = None if model.trials is None else trials_of(model, predictions)
+    return distribution_with(model.output.loss, predictions.raw, deviation, spread.df, trials)
 
 
 def conformal_quantile(scores: Array, level: float) -> float:
@@ -529,8 +531,8 @@ def half_widths(model: Model, level: float) -> tuple[Array, str]:
         return (intervals.upper - intervals.lower) / 2.0, f"the {rows.size:,} rows to predict"
     tail = 0.5 * (1.0 + level)
     trials = None if model.trials is None else model.trials[unseen.rows]
-    parts = (model.output.loss, unseen.raw, spread.deviation, spread.df)
-    distribution = distribution_with(*parts, trials)
+    loss, parts = model.output.loss, (unseen.raw, spread.deviation, spread.df)
+    distribution = distribution_with(loss, *parts, trials)
     lower = distribution.ppf(ndtr(-conformal_quantile(-spread.scores, tail)))
     upper = distribution.ppf(ndtr(conformal_quantile(spread.scores, tail)))
     return (upper - lower) / 2.0, f"the {unseen.rows.size:,} labels that were held out"

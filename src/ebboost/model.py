@@ -200,11 +200,10 @@ class Model:
         by_parts = any(part is not None for pair in parts for part in pair)
         return by_parts or any(one.features.uses_graph for one in self.components)
 
-    def weight_of(self, trials: Array | None) -> Array | float:
+    def weight_of(self, trials: Array) -> Array:
         """Return what shares of so many trials weigh, beside the average label."""
-        if trials is None or self.trials is None:
-            return 1.0
-        information = self.output.loss.information
+        assert self.trials is not None
+        information: Any = getattr(self.output.loss, "information")  # noqa: B009
         return information(trials) / np.mean(information(self.trials[self.labels.rows]))
 
     def weighted(self, raw: Any, offset: Array | None) -> Array:

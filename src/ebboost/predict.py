@@ -459,5 +459,5 @@ def extra_labels(
         )
     target = model.output.encode(values, "new_labels")
     weight = model.labels.weight.mean() if model.labels.size else 1.0
-    relative = model.weight_of(None if trials is None else trials[rows])
-    return Labels(rows, target, np.full(rows.size, weight) * relative)
+    relative = np.ones(rows.size) if trials is None else model.weight_of(trials[rows])
+    return Labels(rows, target, weight * relative)

@@ -146,7 +146,9 @@ class Likelihood:
         total = energy / dispersion + 0.5 * determinant
         if "noise" in at:
             total += 0.5 * labels.size * at["noise"]
-        return total - float(np.sum(labels.weight * loss.normalizer(labels.target)))
+        if loss.normalizer is not None:
+            total -= float(labels.weight @ loss.normalizer(labels.target))
+        return total
 
     def estimates(self) -> list[Estimate]:
         """Return the estimates of all parameters."""

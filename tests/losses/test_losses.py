@@ -73,6 +73,51 @@ def test_curvature_of_smooth_losses_is_the_second_derivative(loss):
         np.testing.assert_allclose(difference[:, column], curvature[:, column], rtol=1e-6)
 
 
+@pytest.mark.parametrize("loss", ZEROS, ids=repr)
+def test_curvature_of_counts_with_zeros_is_positive_and_no_less_than_the_second_derivative(loss):
+    scores, target = loss_data(loss, 0, 50)
+    h = 1e-5
+    slopes = [loss.gradient(scores + move, target) for move in (h, -h)]
+    assert (loss.curvature(scores, target) >= (slopes[0] - slopes[1]) / (2 * h) - 1e-6).all()
+    assert (loss.curvature(scores, target) > 0.0).all()
+
+
+def test_curvature_of_the_beta_loss_is_the_variance_of_its_gradient():
+    loss, scores = eb.Beta(7.0), np.repeat([[0.4], [-2.0]], 100_000, axis=0)
+    gradient = loss.gradient(scores, loss.sample(np.random.default_rng(0), scores))
+    expected = loss.curvature(scores[[0, -1]], np.full((2, 1), 0.5))[:, 0]
+    np.testing.assert_allclose(gradient.reshape(2, -1).var(axis=1), expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("loss", ZEROS, ids=repr)
+def test_counts_with_zeros_have_the_likelihood_of_their_distribution(loss):
+    counts = np.arange(200.0)[:, None]
+    scores = np.full_like(counts, 0.8)
+    stated = loss.distribution(scores, np.sqrt(loss.variance(scores, 1.0))[:, 0])
+    log_chance = loss.normalizer(counts) - loss.value(scores, counts)
+    np.testing.assert_allclose(stated.logpmf(counts[:, 0])[:9], log_chance[:9], atol=1e-4)
+    np.testing.assert_allclose(np.exp(log_chance).sum(), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(np.exp(log_chance) @ counts, loss.inverse_link(scores)[0], rtol=1e-6)
+    np.testing.assert_allclose(stated.mean(), loss.inverse_link(scores)[:, 0], rtol=1e-4)
+    np.testing.assert_allclose(stated.cdf(counts[:, 0]), np.exp(log_chance).cumsum(), atol=1e-4)
+    assert (loss.deviance(scores, counts) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("loss", SHARES + ZEROS[2:], ids=repr)
+def test_slopes_are_those_of_the_predictions(loss):
+    scores, h = np.linspace(-3.0, 3.0, 9)[:, None], 1e-5
+    difference = loss.inverse_link(scores + h) - loss.inverse_link(scores - h)
+    np.testing.assert_allclose(loss.slope(scores), difference / (2 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", SHARES, ids=repr)
+def test_deviance_of_shares_is_0_at_the_best_score_of_each_label(loss):
+    for label in (0.1, 0.5, 0.999):
+        target = np.array([[label]])
+        best = minimize_scalar(lambda s, y=target: loss.value(np.array([[s]]), y)[0]).x
+        np.testing.assert_allclose(loss.deviance(np.array([[best]]), target), 0.0, atol=1e-7)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_initial_score_is_the_best_constant(loss):
     _, target = loss_data(loss, 3, 200)
@@ -225,14 +270,23 @@ def test_shape_of_a_gamma_distribution_has_the_greatest_likelihood(shape):
     assert estimate == pytest.approx(best.x, abs=1e-6)
 
 
-@pytest.mark.parametrize("truth", [eb.NegativeBinomial(3.0), eb.Tweedie(1.3)], ids=repr)
+@pytest.mark.parametrize(
+    "truth",
+    [
+        eb.NegativeBinomial(3.0),
+        eb.Tweedie(1.3),
+        eb.Beta(5.0),
+        eb.ZeroInflated(2.0, 0.3),
+        eb.Hurdle(2.0, 0.5),
+    ],
+    ids=repr,
+)
 def test_parameters_are_recovered_from_a_sample_around_known_scores(truth):
     random = np.random.default_rng(0)
     scores = random.normal(1.0, 1.0, size=(20_000, 1))
     target = truth.sample(random, scores)
     fitted = type(truth)().prepared(target, np.ones(20_000), scores)
-    (parameter,) = fitted.get_params().values()
-    assert parameter == pytest.approx(*truth.get_params().values(), rel=0.1)
+    assert fitted.get_params() == pytest.approx(truth.get_params(), rel=0.1)
     assert truth.prepared(target, np.ones(20_000), scores) is truth
 
 
@@ -297,24 +351,44 @@ def test_robust_scale_falls_back_to_the_standard_deviation():
         (eb.Quantile, "alpha", [0.01, 0.99], [0.0, 1.0, 1.5]),
         (eb.Quantile, "rounding", [0.1], [0.0, -0.5]),
         (eb.NegativeBinomial, "theta", [0.1], [0.0, -0.5]),
+        (eb.Binomial, "correlation", [0.0, 0.5], [-0.1, 1.0]),
+        (eb.Beta, "precision", [0.1], [0.0, -0.5]),
+        (eb.ZeroInflated, "share", [0.0, 0.5], [1.0, -0.5]),
+        (eb.Hurdle, "ratio", [0.1], [0.0, -0.5]),
         (eb.Tweedie, "power", [1.01, 1.99], [1.0, 2.0, 0.5]),
     ],
 )
 def test_parameters_are_accepted_in_their_range_only(kind, name, inside, outside):
     for number in inside:
-        prepared = kind(**{name: number}).prepared(np.arange(1.0, 4.0)[:, None], np.ones(3))
+        target = np.arange(1.0, 4.0)[:, None] / (4.0 if issubclass(kind, eb.LogLoss) else 1.0)
+        prepared = kind(**{name: number}).prepared(target, np.ones(3))
         assert prepared.get_params()[name] == number
     for number in outside:
         with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be a number"):
             kind(**{name: number}).prepared(np.ones((3, 1)), np.ones(3))
 
 
-@pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "tweedie"])
+@pytest.mark.parametrize(
+    "loss", ["poisson", "negative_binomial", "tweedie", "zero_inflated_poisson", "hurdle_poisson"]
+)
 def test_counts_and_amounts_must_not_be_negative_nor_all_zero(loss):
     with pytest.raises(ValueError, match=r"must not be negative for the .* loss, got -1"):
         eb.EBBSRegressor(loss=loss).fit([[0.0], [1.0]], [-1.0, 2.0])
     with pytest.raises(ValueError, match="must not be 0 at every"):
         eb.EBBSRegressor(loss=loss).fit([[0.0], [1.0]], [0.0, 0.0])
+
+
+def test_shares_must_be_between_0_and_1():
+    for loss, y, words in [
+        ("binomial", [0.5, 3.0], "a share from 0 to 1 .* got 3: divide .* position 1"),
+        ("binomial", [-0.5, 1.0], "got -0.5"),
+        ("beta", [0.5, 0.0], "strictly between 0 and 1 .* got 0"),
+        ("beta", [0.5, 1.0], "got 1: loss='binomial'"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            eb.EBBSRegressor(loss=loss).fit([[0.0], [1.0]], y)
+    with pytest.raises(ValueError, match="a loss for numbers"):
+        eb.EBBSClassifier(loss=eb.Binomial()).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("missing", ["value", "gradient"])

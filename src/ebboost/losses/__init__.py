@@ -11,16 +11,17 @@ from ebboost.losses.numbers import Huber, Quantile, SquaredError
 __all__ = ["REGRESSION_LOSSES", "Gamma", "Huber", "LogLoss", "Loss", "NegativeBinomial", "Poisson"]
 __all__ += ["Quantile", "Softmax", "SquaredError", "Tweedie", "regression_loss"]
 
+POISSON = 1e9  # θ of negative binomial counts that are Poisson
 #: Classes and parameters of the losses that a regressor knows by name.
-REGRESSION_LOSSES: dict[str, tuple[str, dict[str, str]]] = {
+REGRESSION_LOSSES: dict[str, tuple[str, dict[str, float]]] = {
     "squared_error": ("numbers.SquaredError", {}),
     "huber": ("numbers.Huber", {}),
     "quantile": ("numbers.Quantile", {}),
     "poisson": ("log_link.Poisson", {}),
     "negative_binomial": ("log_link.NegativeBinomial", {}),
-    "zero_inflated_poisson": ("zeros.ZeroInflated", {"counts": "poisson"}),
+    "zero_inflated_poisson": ("zeros.ZeroInflated", {"theta": POISSON}),
     "zero_inflated_negative_binomial": ("zeros.ZeroInflated", {}),
-    "hurdle_poisson": ("zeros.Hurdle", {"counts": "poisson"}),
+    "hurdle_poisson": ("zeros.Hurdle", {"theta": POISSON}),
     "hurdle_negative_binomial": ("zeros.Hurdle", {}),
     "gamma": ("log_link.Gamma", {}),
     "tweedie": ("log_link.Tweedie", {}),

@@ -66,6 +66,13 @@ class Loss(BaseEstimator, ABC):
     log_link = False
     #: Whether exposure is the number of trials that a share was observed in.
     has_trials = False
+    #: ``slope(scores)``, the derivative of ``inverse_link``; None: 1, or that of exponentials.
+    slope: Any = None
+    #: ``distribution(scores, deviation, trials)`` of labels with these standard deviations, one of
+    #: scipy; None: gamma distributions for a log link, else Student's t.
+    distribution: Any = None
+    #: ``normalizer(target)``, terms of the log-likelihood that only parameters change; None: 0.
+    normalizer: Any = None
 
     @abstractmethod
     def value(self, scores: Array, target: Array) -> Array:
@@ -247,76 +254,6 @@ class Loss(BaseEstimator, ABC):
         ndarray of shape (m, c)
         """
         return np.full_like(scores, dispersion)
-
-    def slope(self, scores: Array) -> Array | float:
-        """Return the derivative of :meth:`inverse_link`; by default that of 1 or of exponentials.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (m, c)
-
-        Returns
-        -------
-        float or ndarray of shape (m, c)
-        """
-        return np.exp(scores) if self.log_link else 1.0
-
-    def information(self, trials: Array) -> Array:
-        """Return what labels of so many trials weigh, of a loss that has them.
-
-        Parameters
-        ----------
-        trials : ndarray of shape (m,)
-
-        Returns
-        -------
-        ndarray of shape (m,)
-        """
-        return trials
-
-    def given_trials(self, target: Array, trials: Array, scores: Array) -> Self:
-        """Return this loss with the correlation of trials, of a loss that has them.
-
-        Parameters
-        ----------
-        target, scores : ndarray of shape (m, 1)
-        trials : ndarray of shape (m,)
-
-        Returns
-        -------
-        Loss
-        """
-        return self
-
-    def normalizer(self, target: Array) -> Array | float:
-        """Return the terms of the log-likelihood of labels that only parameters change.
-
-        Parameters
-        ----------
-        target : ndarray of shape (m, c)
-
-        Returns
-        -------
-        float or ndarray of shape (m,)
-        """
-        return 0.0
-
-    def distribution(self, scores: Array, deviation: Array, trials: Array | None = None) -> Any:
-        """Return predictive distributions; None: gamma for a log link, else Student's t.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (m, 1)
-        deviation : ndarray of shape (m,)
-            Their standard deviations.
-        trials : ndarray of shape (m,), optional
-            Of a loss that has them.
-
-        Returns
-        -------
-        scipy.stats distribution or None
-        """
-        return None
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return random labels of nodes with these scores.

@@ -1,6 +1,5 @@
 """Parameters of greatest likelihood, and distributions with zeros or units of their own."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,9 @@ NEWTON_STEPS = 20
 
 def with_logarithms(loss: Loss, names: list[str], logarithms: Any) -> Loss:
     """Return a loss with these parameters, given as logarithms or log-odds."""
-    numbers = np.exp([np.clip(one, *SEARCHED[name][1]) for name, one in zip(names, logarithms)])
+    numbers = np.exp(
+        [np.clip(one, *SEARCHED[name][1]) for name, one in zip(names, logarithms, strict=True)]
+    )
     found = {
         name: float(one / (1.0 + one) if name in SHARES else one)
         for name, one in zip(names, numbers, strict=True)
@@ -31,17 +32,13 @@ def with_logarithms(loss: Loss, names: list[str], logarithms: Any) -> Loss:
     return type(loss)(**(loss.get_params() | found))
 
 
-def most_likely(
-    loss: Loss, target: Array, weight: Array, scores: Array | None, given: Sequence[str] = ()
-) -> Any:
+def most_likely(loss: Loss, target: Array, weight: Array, scores: Array | None) -> Any:
     """Return the loss with parameters of greatest likelihood where they are None, others checked.
 
-    By default around the best constant score. Those that are ``given`` are left alone.
+    By default around the best constant score.
     """
     names = []
     for name, value in loss.get_params().items():
-        if name in given:
-            continue
         if value is None:
             names.append(name)
             continue
@@ -53,7 +50,9 @@ def most_likely(
 
     def minus_log_likelihood(logarithms: Array) -> float:
         own = with_logarithms(loss, names, logarithms)
-        return float(np.average(own.value(start, target) - own.normalizer(target), weights=weight))
+        values = own.value(start, target)
+        values = values if own.normalizer is None else values - own.normalizer(target)
+        return float(np.average(values, weights=weight))
 
     first, ends = [SEARCHED[name][0] for name in names], [SEARCHED[name][1] for name in names]
     best = minimize(minus_log_likelihood, first, method="Nelder-Mead", bounds=ends, options=OPTIONS)

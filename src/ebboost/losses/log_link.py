@@ -45,12 +45,9 @@ class _LogLink(Loss):
         mean = (weights * target).sum(axis=0) / (weights * exposure).sum(axis=0)
         start = np.log(np.maximum(mean, MIN_MEAN))
         # Without Newton steps if all labels are 0, or a parameter is still to be estimated.
-        if (mean < MIN_MEAN).any() or self._is_open():
+        if (mean < MIN_MEAN).any() or None in self.get_params().values():
             return start
         return best_constant(self, start, target, weight, offset)
-
-    def _is_open(self) -> bool:
-        return None in self.get_params().values()
 
     def inverse_link(self, scores: Array) -> Array:
         return np.exp(scores)

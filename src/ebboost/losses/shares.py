@@ -72,9 +72,8 @@ class Binomial(_Share):
     ) -> "Binomial":
         return self if self.correlation is None else most_likely(self, target, weight, scores)
 
-    def given_trials(  # noqa: D102
-        self, target: Array, trials: Array, scores: Array
-    ) -> "Binomial":
+    def given_trials(self, target: Array, trials: Array, scores: Array) -> "Binomial":
+        """Return the loss with the correlation of greatest likelihood, where it is None."""
         if self.correlation is not None:
             return self
         share = self._probability(scores)[:, 0].clip(*SHARES)
@@ -88,7 +87,8 @@ class Binomial(_Share):
         best = minimize_scalar(minus_log_likelihood, bounds=LOG_CORRELATIONS, method="bounded")
         return Binomial(float(np.exp(best.x)))
 
-    def information(self, trials: Array) -> Array:  # noqa: D102
+    def information(self, trials: Array) -> Array:
+        """Return what shares of so many trials weigh."""
         return trials / (1.0 + (self.correlation or 0.0) * np.maximum(trials - 1.0, 0.0))
 
     def curvature(self, scores: Array, target: Array) -> Array:

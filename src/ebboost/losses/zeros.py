@@ -8,7 +8,7 @@ from scipy import stats
 
 from ebboost._common import Array
 from ebboost.losses.likelihood import Reshaped, least_value, most_likely
-from ebboost.losses.log_link import OVERDISPERSION, NegativeBinomial, Poisson, _LogLink
+from ebboost.losses.log_link import OVERDISPERSION, NegativeBinomial, _LogLink
 
 # Least share of a plain count's curvature, and ends of Λ, whose exponential is finite.
 LEAST_SHARE = 1e-3
@@ -19,31 +19,16 @@ LEVELS = (1e-150, 700.0)
 class _Zeros(_LogLink):
     """Counts μ, of which a share is left: their variance is that of the share times them."""
 
-    counts: str
-    theta: float | None
+    theta: float
 
     @property
-    def _counts(self) -> Poisson | NegativeBinomial:
-        return Poisson() if self.counts == "poisson" else NegativeBinomial(self.theta)
-
-    @property
-    def _given(self) -> tuple[str, ...]:
-        return ("counts", "theta") if self.counts == "poisson" else ("counts",)
-
-    def _is_open(self) -> bool:
-        return None in [
-            self.get_params()[one] for one in self.get_params() if one not in self._given
-        ]
+    def _counts(self) -> NegativeBinomial:
+        return NegativeBinomial(self.theta)
 
     def prepared(self, target: Array, weight: Array, scores: Array | None = None) -> Any:
-        if self.counts not in ("poisson", "negative_binomial"):
-            name = type(self).__name__
-            raise ValueError(
-                f"{name}: counts must be 'poisson' or 'negative_binomial', got {self.counts!r}."
-            )
-        return most_likely(self, target, weight, scores, self._given)
+        return most_likely(self, target, weight, scores)
 
-    def normalizer(self, target: Array) -> Array | float:
+    def normalizer(self, target: Array) -> Array:
         return self._counts.normalizer(target)
 
     @abstractmethod
@@ -84,29 +69,23 @@ class ZeroInflated(_Zeros):
 
     Parameters
     ----------
-    counts : {"poisson", "negative_binomial"}, default="negative_binomial"
     theta : float, optional
-        θ of :class:`NegativeBinomial`. Default: maximum likelihood.
+        θ of :class:`NegativeBinomial`; 1e9 are Poisson counts. Default: maximum likelihood.
     share : float, optional
         Share of the rows whose count is 0 whatever the columns say. Default: maximum likelihood.
 
     Examples
     --------
     >>> import ebboost as eb, numpy as np
-    >>> truth = eb.ZeroInflated("poisson", share=0.3)
+    >>> truth = eb.ZeroInflated(1e9, 0.3)
     >>> y = truth.sample(np.random.default_rng(0), np.ones((5000, 1)))
-    >>> round(eb.ZeroInflated("poisson").prepared(y, np.ones(5000)).share, 1)
+    >>> round(eb.ZeroInflated(1e9).prepared(y, np.ones(5000)).share, 1)
     0.3
     """
 
-    def __init__(
-        self,
-        counts: str = "negative_binomial",
-        theta: float | None = None,
-        share: float | None = None,
-    ) -> None:
-        self.counts, self.theta = counts, theta
-        self.share: float = share  # type: ignore[assignment]  # None until prepared
+    def __init__(self, theta: float | None = None, share: float | None = None) -> None:
+        self.theta: float = theta  # type: ignore[assignment]  # None until prepared
+        self.share: float = share  # type: ignore[assignment]
 
     def _inner(self, scores: Array) -> Array:
         return scores - np.log1p(-self.share)
@@ -155,29 +134,23 @@ class Hurdle(_Zeros):
 
     Parameters
     ----------
-    counts : {"poisson", "negative_binomial"}, default="negative_binomial"
     theta : float, optional
-        θ of :class:`NegativeBinomial`. Default: maximum likelihood.
+        θ of :class:`NegativeBinomial`; 1e9 are Poisson counts. Default: maximum likelihood.
     ratio : float, optional
         γ. Default: maximum likelihood.
 
     Examples
     --------
     >>> import ebboost as eb, numpy as np
-    >>> truth = eb.Hurdle("poisson", ratio=0.2)
+    >>> truth = eb.Hurdle(1e9, 0.2)
     >>> y = truth.sample(np.random.default_rng(0), np.full((5000, 1), 1.0))
     >>> round(float((y == 0).mean()), 1)  # exp(−0.2 e)
     0.6
     """
 
-    def __init__(
-        self,
-        counts: str = "negative_binomial",
-        theta: float | None = None,
-        ratio: float | None = None,
-    ) -> None:
-        self.counts, self.theta = counts, theta
-        self.ratio: float = ratio  # type: ignore[assignment]  # None until prepared
+    def __init__(self, theta: float | None = None, ratio: float | None = None) -> None:
+        self.theta: float = theta  # type: ignore[assignment]  # None until prepared
+        self.ratio: float = ratio  # type: ignore[assignment]
 
     def _plain(self, scores: Array) -> tuple[Array, Array]:
         level = self._at_zero(scores)
@@ -231,7 +204,6 @@ class Hurdle(_Zeros):
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return 0 or a positive count."""
         level, zero = random.random((2, *scores.shape))
-        mean, theta = np.exp(scores), self.theta or 1e9
-        plain = stats.nbinom(theta, theta / (theta + mean))
+        plain = stats.nbinom(self.theta, self.theta / (self.theta + np.exp(scores)))
         positive = np.maximum(plain.ppf(1.0 - level * plain.sf(0.0)), 1.0)
         return np.where(zero < self._zero(scores), 0.0, positive)
