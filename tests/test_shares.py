@@ -1,7 +1,6 @@
 """Shares of known trials: what the trials of a row mean for its weight, prediction and interval."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ebboost as eb
@@ -73,27 +72,3 @@ def test_the_correlation_of_trials_is_estimated():
     found = eb.Binomial().given_trials(target, trials, scores)
     assert found.correlation == pytest.approx(0.1, rel=0.1)
     np.testing.assert_allclose(found.information(np.array([1.0, 1e9])), [1.0, 10.0], rtol=0.1)
-
-
-def test_a_table_of_shares_is_fitted_on_the_command_line(tmp_path):
-    from typer.testing import CliRunner
-
-    from ebboost.cli.app import app
-
-    table = pd.DataFrame({"u": X[:, 0], "tested": TRIALS, "share": LABELS})
-    table[["east", "north"]] = POINTS
-    table.to_csv(tmp_path / "areas.csv", index=False)
-    words = ["fit", str(tmp_path / "areas.csv"), "-t", "share", "--loss", "binomial"]
-    words += [
-        "--exposure",
-        "tested",
-        "--coordinates",
-        "east",
-        "north",
-        "--preset",
-        "fast",
-        "-o",
-        str(tmp_path / "out"),
-    ]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output

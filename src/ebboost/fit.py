@@ -321,7 +321,9 @@ def read(
         folds, separation = match_distances(settings, folds, places, points, n_rows, seed)
     if trials is not None:  # around a constant: too large, which suits any labels at first
         start = initial_scores(output.loss, labels.target, labels.weight)
-        output, folds = weigh_trials(output.loss, output, folds, trials, labels, start)
+        loss: Any = output.loss
+        own, folds = loss.weigh(loss, folds, trials, labels, start)
+        output = replace(output, loss=own)
         labels = folds.labels
     output = output.fitted(labels, column)
     own_offset = None if column is None else column[rows]
@@ -345,22 +347,6 @@ def read(
         row_labels=order.index,
         geometry=geometry,
     )
-
-
-def weigh_trials(
-    loss: Any, output: Output, folds: Folds, trials: Array, known: Labels, scores: Array
-) -> tuple[Output, Folds]:
-    """Return the loss with a correlation of trials, and folds whose shares weigh accordingly."""
-    before: Any = output.loss
-    found = loss.given_trials(known.target, trials[known.rows], scores)
-    factor = found.information(trials) / before.information(trials)
-
-    def weighed(one: Labels) -> Labels:
-        return replace(one, weight=factor[one.rows] * one.weight)
-
-    evaluation = None if folds.evaluation is None else weighed(folds.evaluation)
-    folds = replace(folds, labels=weighed(folds.labels), evaluation=evaluation)
-    return replace(output, loss=found), folds
 
 
 def read_places(
@@ -650,10 +636,11 @@ def first_run(
     if not data.output.is_classifier:
         loss = Output.of_numbers(data.settings.loss).loss  # with parameters that the user left open
     if data.trials is not None:
-        known = (data.trials, labels, run.unseen)
-        output, weighed = weigh_trials(loss, data.output, data.folds, *known)
+        before: Any = data.output.loss
+        loss, weighed = before.weigh(loss, data.folds, data.trials, labels, run.unseen)
+        output = replace(data.output, loss=loss)
         data = replace(data, output=output, folds=weighed, shared={})
-        loss, labels = output.loss, weighed.first(len(run.models)).unseen
+        labels = weighed.first(len(run.models)).unseen
     found = None
     if data.places is not None and any(member.field for member in members):
         found = estimate_strengths(data.places, labels, run.without_field, loss, data.seed)

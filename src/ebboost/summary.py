@@ -37,7 +37,10 @@ def summarize(model: Model) -> str:
     if (distance := distance_text(model)) is not None:
         rows.append(("distances", distance))
     rows += _field_rows(model)
-    rows += _estimate_rows(model)
+    if model.unseen.rows.size <= MOST_ESTIMATED:  # ``estimates_`` has them of more
+        from ebboost.uncertainty import estimates_text
+
+        rows += [("estimates", text) for text in estimates_text(model)]
     rows += _interval_rows(model)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
 
@@ -118,19 +121,6 @@ def _field_rows(model: Model) -> list[tuple[str, str]]:
         return group_rows(model)
     distance = f"labels inform rows up to about {field_range(fields[-1]):.3g} edges away"
     return [("field", f"{distance}, also those of predict(new_labels=...)")]
-
-
-def _estimate_rows(model: Model) -> list[tuple[str, str]]:
-    if model.unseen.rows.size > MOST_ESTIMATED:
-        return []  # ``estimates_`` has them
-    from ebboost.uncertainty import estimates
-
-    texts = []
-    for one in estimates(model):
-        ends = f"{figure(one.lower)} to {figure(one.upper)}"
-        ends = ends if np.isfinite(one.standard_error) else "anything"
-        texts.append(f"{one.parameter} {figure(one.estimate)} ({ends})")
-    return [("estimates", f"{', '.join(texts)}: 90 % by likelihood")] if texts else []
 
 
 def _interval_rows(model: Model) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from ebboost._common import Array
 from ebboost.data.labels import Labels
 from ebboost.field import FieldEnergy, LatentField, Posterior
+from ebboost.formatting import figure
 from ebboost.intervals import field_of
 from ebboost.linalg import Solver
 from ebboost.losses import Loss, SquaredError
@@ -52,6 +53,16 @@ def estimates(model: Model) -> list[Estimate]:
     if model not in known:
         known[model] = _estimates(model)
     return known[model]
+
+
+def estimates_text(model: Model) -> list[str]:
+    """Return a line of them for the summary, none where there are none."""
+    texts = []
+    for one in estimates(model):
+        ends = f"{figure(one.lower)} to {figure(one.upper)}"
+        ends = ends if np.isfinite(one.standard_error) else "anything"
+        texts.append(f"{one.parameter} {figure(one.estimate)} ({ends})")
+    return [f"{', '.join(texts)}: 90 % by likelihood"] if texts else []
 
 
 def _estimates(model: Model) -> list[Estimate]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import minimize
 
 from ebboost._common import Array, check_number
@@ -133,3 +134,12 @@ class Reshaped:
         inner = self._below + (level - self._zero) / np.maximum(self._rest, 1e-12)
         own = np.where(level > self._zero, self._base.ppf(inner.clip(0.0, 1.0)), 0.0)
         return own if self._size is None else own / self._size
+
+
+def zero_or_gamma(mean: Array, variance: Array, power: float) -> Reshaped:
+    """Return 0 with the chance of it of Tweedie amounts with these moments, else gamma."""
+    zero = np.exp(-(mean**2) / (variance * (2.0 - power)))
+    positive = np.maximum(1.0 - zero, 1e-12)
+    own_mean = mean / positive
+    own_variance = np.maximum((variance + mean**2) / positive - own_mean**2, 1e-12 * own_mean**2)
+    return Reshaped(stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean), zero)

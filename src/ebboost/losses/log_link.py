@@ -309,16 +309,9 @@ class Tweedie(_LogLink):
 
     def distribution(self, scores: Array, deviation: Array, trials: Array | None = None) -> Any:
         """Return 0 with the chance of it, else gamma distributions."""
-        from ebboost.losses.likelihood import Reshaped
+        from ebboost.losses.likelihood import zero_or_gamma
 
-        mean, variance = np.exp(scores[:, 0]), deviation**2
-        rest = 2.0 - self.power
-        zero = np.exp(-(mean**2) / (variance * rest))
-        own_mean = mean / np.maximum(1.0 - zero, 1e-12)
-        own_variance = (variance + mean**2) / np.maximum(1.0 - zero, 1e-12) - own_mean**2
-        own_variance = np.maximum(own_variance, 1e-12 * own_mean**2)
-        amounts = stats.gamma(own_mean**2 / own_variance, scale=own_variance / own_mean)
-        return Reshaped(amounts, zero)
+        return zero_or_gamma(np.exp(scores[:, 0]), deviation**2, self.power)
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return sums of a Poisson number of gamma amounts."""

@@ -1,5 +1,6 @@
 """Likelihoods of shares between 0 and 1, on log-odds: binomial and beta."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,22 @@ class Binomial(_Share):
 
         best = minimize_scalar(minus_log_likelihood, bounds=LOG_CORRELATIONS, method="bounded")
         return Binomial(float(np.exp(best.x)))
+
+    def weigh(
+        self, loss: "Binomial", folds: Any, trials: Array, known: Any, scores: Array
+    ) -> tuple["Binomial", Any]:
+        """Return a loss with its correlation, and folds of this one weighed by it.
+
+        The correlation is that of ``known`` labels around scores.
+        """
+        loss = loss.given_trials(known.target, trials[known.rows], scores)
+        factor = loss.information(trials) / self.information(trials)
+
+        def weighed(one: Any) -> Any:
+            return one and replace(one, weight=factor[one.rows] * one.weight)
+
+        parts = {"labels": weighed(folds.labels), "evaluation": weighed(folds.evaluation)}
+        return loss, replace(folds, **parts)
 
     def information(self, trials: Array) -> Array:
         """Return what shares of so many trials weigh."""
