@@ -284,7 +284,7 @@ def test_wrong_parameters_are_named_in_fit(parameters, words):
         (R, {"offset": np.full(N, 1e20)}, "far beyond the labels"),
         (R, {"offset": "pop"}, r"got the text 'pop': pass X.pop\('pop'\)"),
         (R, {"offset": np.ones(N), "exposure": np.ones(N)}, "not both"),
-        (R, {"exposure": np.ones(N)}, "exposure needs a loss with a log link"),
+        (R, {"exposure": np.ones(N)}, "exposure needs a loss of counts"),
         (C, {"y": CLASSES, "offset": np.ones(N)}, "y has more than two classes"),
         (C, {"y": NAN}, "Unknown label type: continuous"),
         (C, {"y": np.ones(N)}, "only one class"),

@@ -48,7 +48,8 @@ known: WeakKeyDictionary[Model, list[Estimate]] = WeakKeyDictionary()
 def estimates(model: Model) -> list[Estimate]:
     """Return estimates of λ, τ, the variance of the noise, and open parameters of the loss.
 
-    None of classes with several scores, of processes, or where systems cannot be factorised.
+    None of classes with several scores, of processes, of several groups, or where systems cannot be
+    factorised.
     """
     if model not in known:
         known[model] = _estimates(model)
@@ -69,6 +70,8 @@ def _estimates(model: Model) -> list[Estimate]:
     unseen, loss = model.unseen, model.output.loss
     has_process = any(one.process is not None for one in model.components)
     if unseen.scores is None or not unseen.rows.size or model.n_outputs > 1 or has_process:
+        return []
+    if model.places is not None and model.places.groups:
         return []
     given: dict[str, Any] = {}
     if not model.output.is_classifier:
