@@ -38,7 +38,7 @@ $(DEMO_VENV)/.ready: requirements-demo.lock $(SOURCES)
 	$(PIP_DEMO) --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(DEMO_VENV)/.ready  ## fit 25 357 house sales without and with the graph
+demo: $(DEMO_VENV)/.ready  ## compare LightGBM, LightGBM with neighbour columns and ebboost on 25 357 house sales
 	@mkdir -p $(DEMO)
 	$(RUN_DEMO) -m ebboost demo --output $(DEMO)/houses.ebb
 

@@ -53,17 +53,16 @@ except ImportError:  # before scikit-learn 1.9
 PARAMETERS = """n_estimators : int, default=3000
         Maximum number of rounds of each model; early stopping usually ends earlier.
     learning_rate : float, optional
-        Share of the line-search step that is taken, in (0, 1]. Default: by the number of labels.
+        Share of each step that is taken, in (0, 1]. Default: by the number of labels.
     early_stopping : bool or int, default=True
-        Stop when the loss at labels that are not trained on has not improved for some rounds, and
-        restore the best round; an int says for how many. False: one model, trained on all labels
-        for ``n_estimators`` rounds.
+        Stop when the loss at held-out labels has not improved for some rounds (an int says how
+        many), and restore the best round. False: one model, trained on all labels for
+        ``n_estimators`` rounds.
     n_folds : int, "auto", "random", "distance" or "blocks", default="auto"
-        Folds of the labels. A model of each member is trained for each fold, without its labels.
-        1: a tenth of the labels is held out, and one or two members are trained once, as in the
-        preset "fast".
-        ``"auto"``: 8 up to 5 000 labels, 4 up to 50 000, else 3, at random, or in blocks if the
-        rows to predict are farther from labels. ``"random"`` and ``"distance"`` decide that;
+        Folds of the labels. Each member is trained once for each fold, without its labels. 1: a
+        tenth of the labels is held out, and one or two members are trained once, as in the preset
+        "fast". ``"auto"``: 8 up to 5 000 labels, 4 up to 50 000, else 3. They are random, or blocks
+        if the rows to predict are farther from labels; ``"random"`` or ``"distance"`` sets which.
         ``"blocks"`` are as wide as labels are correlated, see :class:`BlockFold`.
     max_seconds : float, optional
         End the fit after so many seconds, with the members that are complete by then.
@@ -94,8 +93,8 @@ PARAMETERS = """n_estimators : int, default=3000
     random_state : int, RandomState, Generator or None, default=None
         Seed. The same seed, data, versions, machine and ``n_jobs`` give the same predictions.
     verbose : int, default=0
-        0 says how long it will take once a fit has taken 10 seconds, on terminals and in notebooks
-        with a bar; 1 prints a line for each member, too; −1 nothing."""
+        0: once a fit has taken 10 seconds, say how long it will take, on terminals and in notebooks
+        with a bar. 1: also print a line for each member. −1: print nothing."""
 LOSSES = """str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, ``"negative_binomial"``,
         ``"zero_inflated_poisson"``, ``"zero_inflated_negative_binomial"``, ``"hurdle_poisson"``,
@@ -220,8 +219,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         name : {"fast", "paper"}
-            Plain trees, and trees with a field and columns of neighbours, each trained once; the
-            settings of the published experiments, with CatBoost.
+            ``"fast"``: plain trees, and trees with a field and columns of neighbours, each trained
+            once. ``"paper"``: the settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 
@@ -279,8 +278,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
             The rows that ``y`` belongs to: row numbers, a boolean mask, or ids of the graph. Text,
             and integers beyond the number of rows, are ids. Integers that could be both are row
             numbers, with a warning if all of them are ids of other nodes; ``graph.index_of(ids)``
-            returns row numbers that cannot be mistaken. So it is wherever nodes are named. Pandas
-            objects whose index lists the rows of X in another order are rejected.
+            returns row numbers that cannot be mistaken. The same holds wherever nodes are named.
+            Pandas objects whose index lists the rows of X in another order are rejected.
         eval_set : (nodes, y), optional
             Rows like those to predict, to weigh members and to stop early, besides the labels that
             each fold holds out.
@@ -374,21 +373,21 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         X : table, optional
             Rows to predict; default: those of the fit.
         graph : Graph, optional
-            The graph of the rows of ``X``, if that is another one than that of the fit: labels of
-            fitted nodes with the same ids are used. With ``attach``, edges between new rows.
+            The graph of the rows of ``X``, if it is not that of the fit. Labels of fitted nodes
+            with the same ids are used. With ``attach``: edges between new rows.
         nodes : array-like, optional
             Only these rows; see :meth:`fit`.
         attach : (rows, nodes), (rows, nodes, weight), or points of shape (n, 2), optional
             Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids).
-            Predictions of fitted rows stay as they are. Of a model fitted on coordinates that are
-            not columns of ``X``: the coordinates of the new rows.
+            Predictions of fitted rows do not change. If the model was fitted on coordinates that
+            are not columns of ``X``: the coordinates of the new rows.
         new_labels : (nodes, y), optional
             Labels that have become known since the fit; the field uses them without a new fit.
         interval : float, optional
-            Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
+            Also return intervals that cover this share of labels, e.g. 0.9; for classes, sets.
         groups : column name, array-like of shape (n,), list of column names or dict, optional
-            The group of each new row, after a fit with groups; new groups have no field. Of
-            several groups, each by the name that it had in ``fit``.
+            The group of each new row, after a fit with groups; new groups have no field. If there
+            are several groups: each by the name that it had in ``fit``.
         offset, exposure : array-like, optional
             Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one.
 

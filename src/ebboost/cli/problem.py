@@ -64,7 +64,7 @@ _WEIGHT = (
 _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / median d)."
 _COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
 _GROUPS = (
-    "Column of NODES with the group of each row: its node in EDGES, or of no edges. Several: "
+    "Column of NODES with the group of each row; EDGES, if any, connect the groups. Several: "
     "commune,client; EDGES connects the first."
 )
 _TIME = "Column of numbers or dates: the latest labels are held out, not random ones."
@@ -78,15 +78,15 @@ _LOSS = f"{', '.join(get_args(Loss))}. Default: squared_error; with --exposure, 
 _EXPOSURE = "Column that counts or amounts are proportional to, or the trials of shares."
 _OFFSET = "Column that is added to the score of each row."
 
-_PRESET = "fast: a first look, with two models in place of a portfolio."
-_ROUNDS = "Most rounds of each model; fewer if the error at held-out labels stops falling."
+_PRESET = "fast: a first look, with two models in place of dozens."
+_ROUNDS = "Maximum rounds of each model; fewer if the error at held-out labels stops falling."
 _FOLDS = (
-    "Folds of the labels, which measure errors: a number (default: 3 to 8), or how they are drawn: "
-    "random; distance, as far from other labels as the rows to predict (the default if these are "
-    "far); or blocks of the map, as wide as labels are correlated."
+    "Folds of the labels, which measure errors: a number (default: 3 to 8), or how to draw them. "
+    "random; distance: as far from other labels as the rows to predict (the default if these are "
+    "far); blocks: squares of the map, as wide as labels are correlated."
 )
 FOLDS = ("random", "distance", "blocks")
-_SECONDS = "End the fit after so many seconds, with what is trained by then."
+_SECONDS = "End the fit after so many seconds, and keep what is trained by then."
 _SEED = "Random seed: the same seed and data give the same result."
 
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
@@ -94,7 +94,7 @@ EdgesFile = Annotated[Path | None, _file("EDGES", "Edges: a table, GraphML, or .
 ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
 Sql = Annotated[str | None, option("--sql", "QUERY", _SQL)]
 EdgesSql = Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)]
-_TARGET = "Column of NODES to predict; its empty cells are filled in."
+_TARGET = "Column of NODES to predict where it is empty."
 Target = Annotated[str, option("--target -t", "COLUMN", _TARGET)]
 
 

@@ -199,7 +199,7 @@ def check_graph(
     estimator : EBBSRegressor or EBBSClassifier, optional
         What is fitted; default: the default estimator of the task.
     estimate : bool, default=True
-        Whether to fit. The fitted model is ``check.model``, so that it is paid for once.
+        Whether to fit. ``check.model`` is the fitted model, so you need not fit again.
     task : {"auto", "regression", "classification"}, default="auto"
         ``"auto"``: classification if the labels are text, booleans, or two different numbers.
     random_state : int, RandomState, Generator or None, default=0

@@ -71,7 +71,7 @@ def cross_validate(
         ``"rmse"`` is the error, not its negative. Default: ``["r2", "rmse"]``, of counts and
         amounts ``["d2", "deviance"]``, of classes ``["accuracy", "log_loss"]``.
     random_state : int, RandomState or None, default=None
-        Fixes the random folds of an integer ``cv``.
+        Seed of the random folds of an integer ``cv``.
     return_predictions : bool, default=False
         Return the predictions of held-out rows, too.
     return_estimator : bool, default=False

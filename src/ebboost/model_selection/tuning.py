@@ -59,13 +59,13 @@ def tune(
     ----------
     model : EBBSRegressor or EBBSClassifier
         Parameters that are not searched keep their values. It is cloned. A search is fast for
-        ``from_preset("fast")``, which trains one model in place of many.
+        ``from_preset("fast")``, which trains two models in place of dozens.
     X, y, graph
         As in ``model.fit``.
     n_trials : int, default=30
         Number of trials.
     max_seconds : float, optional
-        Start no further trial after so many seconds.
+        Start no more trials after so many seconds.
     metric : str, optional
         As in ``model.score``. The value of a trial is the mean of this metric over the folds.
         Default: ``"rmse"``, of counts and amounts ``"deviance"``, of classes ``"log_loss"``.
