@@ -56,6 +56,12 @@ README += ("coauthor_cs", "ncovr", "lucas 300")
 Rows = dict[Key, Row]
 
 
+def measured(rows: Rows, methods: Iterable[str] = METHODS) -> list[str]:
+    """Return those of the methods that have results."""
+    names = {row["method"] for key, row in rows.items() if key[0] == "accuracy"}
+    return [method for method in methods if method in names]
+
+
 def number(value: float) -> str:
     """Return a number with four digits, or a dash for NaN."""
     if np.isnan(value):
@@ -118,8 +124,8 @@ def errors(rows: Rows, groups: dict[str, str]) -> str:
     for data, title in groups.items():
         means = Means(rows, data)
         if means.rows:
-            lines.append([title, means.metric, str(means.n_splits), *means.cells(METHODS)])
-    return table(["", "error", "splits", *METHODS], lines)
+            lines.append([title, means.metric, str(means.n_splits), *means.cells(measured(rows))])
+    return table(["", "error", "splits", *measured(rows)], lines)
 
 
 def seconds(rows: Rows) -> str:
@@ -129,9 +135,9 @@ def seconds(rows: Rows) -> str:
         means = Means(rows, data)
         if means.rows:
             labels = next(iter(means.rows.values()))[0]["labels"]
-            cells = [short(means.seconds(method)) for method in METHODS]
+            cells = [short(means.seconds(method)) for method in measured(rows)]
             lines.append([title, f"{labels:,}", *cells])
-    return table(["", "labels", *METHODS], lines)
+    return table(["", "labels", *measured(rows)], lines)
 
 
 def readme(rows: Rows) -> str:
@@ -150,7 +156,8 @@ def readme(rows: Rows) -> str:
         cells[2] += f" ({best})" if found else ""
         time = [means.seconds(method) for method in ("LightGBM", "ebboost fast", "ebboost")]
         lines.append([f"{ALL[data]}, {means.metric}", *cells, " / ".join(map(short, time))])
-    head = ["", "LightGBM", "+ columns of neighbours", "best of CatBoost, GPBoost, GNN"]
+    best_of = f"best of {', '.join(measured(rows, OTHERS))}"
+    head = ["", "LightGBM", "+ columns, labels of neighbours", best_of]
     head += ["ebboost fast", "ebboost", "seconds: LightGBM / fast / ebboost"]
     return table(head, lines)
 
