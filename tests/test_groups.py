@@ -244,6 +244,14 @@ def test_a_graph_of_one_group_informs_its_levels_without_rows():
     assert errors[0] < 0.5 * errors[1]
     assert "commune: variance" in model.summary() and "59 edges" in model.summary()
     eb.check_graph(noise, y, **{"groups": groups})
+    columns = quick(neighbor_features=eb.NeighborFeatures(), n_estimators=2)
+    columns = columns.fit(noise, y[known], nodes=known, groups=groups)
+    alone = quick(neighbor_features=eb.NeighborFeatures(), n_estimators=2)
+    alone = alone.fit(noise, y[known], nodes=known, groups=commune, graph=path)
+    names = [one.model_.components[0].columns for one in (columns, alone)]
+    assert names[0] == names[1] and "mean(x0)" in names[0]
+    new = columns.predict(noise[:3], groups={"commune": [3, 59, 99], "client": [1, 2, 99]})
+    assert np.isfinite(new).all()
     scores = eb.cross_validate(
         eb.EBBSRegressor.from_preset("fast", random_state=0), noise, y, groups=groups, cv=2
     )
@@ -269,8 +277,6 @@ def test_wrong_groups_are_met_by_a_message(arguments, words):
 
 
 def test_wrong_parts_and_new_rows_are_met_by_a_message():
-    with pytest.raises(ValueError, match="neighbor_features needs one group"):
-        quick(neighbor_features=eb.NeighborFeatures()).fit(X, Y, groups=LEVELS)
     with pytest.raises(ValueError, match="do not fit 85 nodes"):
         fixed(labels=FIELDS).fit(X, Y, groups=LEVELS)
     with pytest.warns(UserWarning, match="No group is a node of graph"):

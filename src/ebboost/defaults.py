@@ -56,7 +56,7 @@ PORTFOLIO = (
     Member("network", "network"),
 )
 
-# In their place where rows belong to several groups.
+# In their place where rows belong to several groups, and no graph connects levels.
 SEVERAL = (
     FIRST,
     Member("trees + field", field="estimated"),

@@ -307,9 +307,6 @@ def read(
     places = points = separation = None
     if groups is not None or coordinates is not None or graph is not None:
         places, points = read_places(X, table, graph, coordinates, groups)
-        for name in ("neighbor_features", "spectral_features") if places.groups else ():
-            if getattr(settings, name) not in (None, "auto"):
-                raise ValueError(f"{name} needs one group: with several, rows have several nodes.")
         if places.groups and settings.device != "cpu":
             raise ValueError("several groups need device='cpu'.")
     times = None if time is None else checks.time_column(time, table)
@@ -461,9 +458,9 @@ def portfolio(data: Data) -> list[Member]:
     has_process &= type(data.output.loss) is SquaredError
     has_process &= isinstance(settings.labels, str) and settings.labels != "none"
     members = list(FAR if has_process else PORTFOLIO)
-    if data.places is not None and data.places.groups:
-        members = list(SEVERAL)
     graph = None if data.places is None else data.places.graph
+    if data.places is not None and data.places.groups and not data.places.graph.n_edges:
+        members = list(SEVERAL)
     if graph is None or data.places is None or (data.places.are_rows and graph.n_edges == 0):
         members = [member for member in members if not member.uses_graph]
     else:
@@ -609,7 +606,8 @@ def columns_of(features: FeatureMap, data: Data) -> tuple[FeatureMap, Table]:
         if spectral is not None and data.places is not None:
             vectors = ("vectors", repr(spectral))
             if vectors not in data.shared:
-                data.shared[vectors] = spectral.vectors(data.places.graph, data.seed)
+                graph = data.places.in_one_group().graph
+                data.shared[vectors] = spectral.vectors(graph, data.seed)
             given = replace(features, vectors=data.shared[vectors])
         learned = given.learn(data.table, data.places, data.seed)
         data.shared[key] = (learned, learned.transform(data.table, data.places))

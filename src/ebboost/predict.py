@@ -328,7 +328,7 @@ def features_on(model: Model, one: Component, places: Places) -> Any:
     vectors = one.features.vectors
     if vectors is None or model.places is None:
         return one.features
-    known = rows_of_nodes(model.places.graph, places.graph)
+    known = rows_of_nodes(model.places.in_one_group().graph, places.graph)
     own = np.zeros((places.graph.n_nodes, vectors.shape[1]), dtype=vectors.dtype)
     own[known[known >= 0]] = vectors[known >= 0]
     return replace(one.features, vectors=own)

@@ -284,7 +284,7 @@ class FeatureMap:
         if self.neighbors is not None and not table.is_sparse:
             learned["levels"] = frequent_levels(table)
         if self.spectral is not None and places is not None and self.vectors is None:
-            learned["vectors"] = self.spectral.vectors(places.graph, seed)
+            learned["vectors"] = self.spectral.vectors(places.in_one_group().graph, seed)
         return replace(self, **learned)
 
     def transform(self, table: Table, places: Places | None) -> Table:
@@ -292,6 +292,7 @@ class FeatureMap:
         own = self._own_columns(table)
         if places is None:
             return self._with_blocks(own)
+        places = places.in_one_group()
         return self._with_blocks(own, self._node_blocks(own, places), places.rows)
 
     def at_nodes(self, new: Table, fitted: Table, places: Places, nodes: IntArray) -> Table:
@@ -299,8 +300,9 @@ class FeatureMap:
         own = self._own_columns(new)
         if not self.uses_graph:
             return self._with_blocks(own)
-        blocks = self._node_blocks(self._own_columns(fitted), places)
-        return self._with_blocks(own, blocks, replace(places, node_of_row=nodes).rows)
+        blocks = self._node_blocks(self._own_columns(fitted), places.in_one_group())
+        there = replace(places, node_of_row=nodes).in_one_group()
+        return self._with_blocks(own, blocks, there.rows)
 
     def join(
         self, new: Table, fitted: Table, edges: sparse.csr_array, degrees: tuple[Array, Array]

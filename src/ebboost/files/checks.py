@@ -130,13 +130,16 @@ def check_component(model: Model, one: Component, n_rows: int, n_outputs: int) -
     if places is None:
         alone = one.smoothing is None and one.field is None and not features.uses_graph
         require(alone, "a model without a graph must have no parts that use it")
+    elif one.field is not None and places.groups:
+        one.field.prior(places.graph)  # checks the sizes of groups
     process = one.process
     require(process is None or model.coordinates is not None, "a process needs coordinates")
     if process is not None:
         numbers = np.array([process.variance, process.range, process.noise, process.smoothness])
         check_array("process", numbers, (4,), 1e-300)
     if places is not None and features.vectors is not None:
-        check_array("vectors", features.vectors, (places.graph.n_nodes, None))
+        n_nodes = places.in_one_group().graph.n_nodes
+        check_array("vectors", features.vectors, (n_nodes, None))
     for smoother in (one.smoothing, features.smoothing):
         values = [] if smoother is None else smoother.get_params().values()
         steps = max((abs(value) for value in values if isinstance(value, int)), default=0)
@@ -174,9 +177,7 @@ def predict_two_rows(model: Model) -> None:
     rows = Rows(reader.table(values), None if model.offset is None else np.zeros((2, 1)))
     if model.trials is not None:
         rows = replace(rows, trials=np.ones(2))
-    if model.places is not None and model.places.groups:
-        rows = replace(rows, nodes=np.full((2, len(model.places.groups)), -1))
-    elif model.places is not None:
+    if model.places is not None:
         nodes = np.arange(2) if model.places.are_rows else np.zeros(2, dtype=np.int64)
         rows = replace(rows, places=Places(Graph.from_edges([0], [1]), nodes))
     for one in model.components:
@@ -184,6 +185,10 @@ def predict_two_rows(model: Model) -> None:
         same = own.names == one.columns and own.origin == one.origin
         require(same, "the trees were grown on other columns")
         check_array("scores", one.ensemble.predict(own), (2, model.n_outputs))
+    if model.places is not None and model.places.groups:
+        if model.table is None:
+            return
+        rows = replace(rows, places=None, nodes=np.full((2, len(model.places.groups)), -1))
     if not all(getattr(one.smoothing, "on_other_graphs", True) for one in model.components):
         return
     if rows.places is None:
