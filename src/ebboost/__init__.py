@@ -17,7 +17,6 @@ from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.explain import Explanation
 from ebboost.field import LatentField
-from ebboost.files import ModelFileError
 from ebboost.graph import Graph
 from ebboost.intervals import Intervals, PredictionSets
 from ebboost.learners import Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
@@ -39,6 +38,7 @@ from ebboost.smoothing import Laplacian, Operator, Smoother
 if TYPE_CHECKING:
     from ebboost import cluster, datasets, paper
     from ebboost.applicability import Applicability
+    from ebboost.files import ModelFileError
     from ebboost.groups import GroupFields
     from ebboost.inspection import plots as plot
     from ebboost.inspection.graph_check import GraphCheck, check_graph
@@ -77,6 +77,7 @@ _ON_FIRST_USE = {  # what a fit and a prediction do not need
     "paper": "ebboost.paper",
     "plot": "ebboost.inspection.plots",
     "GroupFields": "ebboost.groups",
+    "ModelFileError": "ebboost.files",
     "GraphCheck": "ebboost.inspection.graph_check",
     "check_graph": "ebboost.inspection.graph_check",
     "write_report": "ebboost.inspection.report",

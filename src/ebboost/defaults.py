@@ -127,14 +127,10 @@ def size(n_labels: int) -> Size:
     return SMALL if n_labels <= SMALL.up_to else MEDIUM if n_labels <= MEDIUM.up_to else LARGE
 
 
-def is_small(n_labels: int, classes: bool) -> bool:
-    """Return whether trees and networks are small: for few labels, and for classes."""
-    return classes or n_labels <= SMALL.up_to
-
-
 def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner:
     """Return the trees of a library for a number of labels and of columns."""
-    leaves, rows, penalty = SMALL_TREES if is_small(n_labels, classes) else LARGE_TREES
+    is_large = n_labels > SMALL.up_to and not classes
+    leaves, rows, penalty = LARGE_TREES if is_large else SMALL_TREES
     fewest, most = COLUMNS
     columns = min(max(COLUMN_SHARE * n_columns, fewest), most)
     shared: dict[str, Any] = {}
@@ -155,4 +151,4 @@ def trees(library: str, n_labels: int, classes: bool, n_columns: int) -> Learner
 def network(n_labels: int, classes: bool) -> Learner:
     """Return the network for a number of labels."""
     few, many = UNITS
-    return RandomNetwork(few if is_small(n_labels, classes) else many)
+    return RandomNetwork(few if classes or n_labels <= SMALL.up_to else many)

@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from ebboost import files
 from ebboost._common import Array, LabelledRows, LabelsLike, Seed, TableLike, warn_caller
 from ebboost.applicability import Applicability, applicability_of, warn_if_far
 from ebboost.callbacks import INTERRUPTED, Callback, as_callbacks
@@ -600,6 +599,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
         >>> bool((eb.load(path).predict() == model.predict()).all())
         True
         """
+        from ebboost import files
+
         files.save(self.model_, path, table)
 
     def plot(self, name: str = "importances", ax: Any = None, **options: Any) -> Any:
@@ -966,6 +967,8 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     for kind in classes:
         if not isinstance(kind, type):
             raise TypeError(f"classes must be a list of classes, got {kind!r}.")
+    from ebboost import files
+
     return files.load(path, classes)
 
 

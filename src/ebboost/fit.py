@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,7 @@ class Run:
     @property
     def rounds(self) -> list[int]:
         """Rounds of each model."""
-        return [model.n_rounds for model in self.models]
+        return list(map(attrgetter("n_rounds"), self.models))
 
     @property
     def unseen(self) -> Array:
@@ -1034,10 +1035,12 @@ def selection_row(data: Data, run: Run, weight: float) -> dict[str, Any]:
 
 def component(data: Data, run: Run, weight: float) -> Component:
     """Return the mean of a member's models, with scores of all rows."""
-    parts, models = run.parts, run.models
-    ensemble = type(models[0].ensemble).mean([model.ensemble for model in models])
-    scores = np.empty((data.table.n_rows, models[0].scores.shape[1]))
-    scores[run.rows] = np.mean([model.scores for model in models], axis=0)
+    parts = run.parts
+    of_models = zip(*map(attrgetter("ensemble", "scores", "init_score"), run.models), strict=True)
+    ensembles, own, starts = map(list, of_models)
+    ensemble = type(ensembles[0]).mean(ensembles)
+    scores = np.empty((data.table.n_rows, own[0].shape[1]))
+    scores[run.rows] = np.mean(own, axis=0)
     others = np.setdiff1d(np.arange(data.table.n_rows), run.rows)
     if others.size:
         with threads(max_threads(data.settings.n_jobs)):
@@ -1049,7 +1052,7 @@ def component(data: Data, run: Run, weight: float) -> Component:
         origin=run.table.origin,
         columns=run.table.names,
         ensemble=ensemble,
-        init_score=np.mean([model.init_score for model in models], axis=0),
+        init_score=np.mean(starts, axis=0),
         scores=scores,
         smoothing=parts.smoothing,
         field=parts.field,

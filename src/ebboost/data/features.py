@@ -291,7 +291,7 @@ class FeatureMap:
         """Return the columns of the trees for a table and the graph of its rows."""
         own = self._own_columns(table)
         if places is None:
-            return self._with_blocks(own)
+            return own if self.rotation is None else self._with_blocks(own)
         places = places.in_one_group()
         return self._with_blocks(own, self._node_blocks(own, places), places.rows)
 
