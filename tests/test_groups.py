@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
 
 import ebboost as eb
 from ebboost.data.labels import Labels
 from ebboost.field import FieldEnergy, Posterior, at, posterior_variances
 from ebboost.groups import group_places, read_groups
+from ebboost.uncertainty import Likelihood
 from tests import dense
 from tests.strategies import LOSSES, fixed, loss_data, quick
 
@@ -112,6 +114,34 @@ def test_variances_of_many_levels_are_near_the_exact_ones():
     np.testing.assert_allclose(sums, every[rows[:, 0]])
 
 
+def test_the_likelihood_of_variances_is_that_of_a_normal_distribution():
+    groups = crossed(40, names=("shop", "product"))
+    places = places_of(groups)
+    S, _ = dense_parts(places, eb.GroupFields(FIELDS.fields[:2], FIELDS.sizes[:2]))
+    random = np.random.default_rng(0)
+    target = S @ np.r_[random.normal(0, 1.5, 7), random.normal(0, 0.5, 5)] + random.normal(size=40)
+    labels = Labels(np.arange(40), target[:, None], np.ones(40))
+    fields = eb.GroupFields(FIELDS.fields[:2], FIELDS.sizes[:2])
+    parts = (places, labels, np.zeros((40, 1)), eb.SquaredError(), fields, [])
+    likelihood = Likelihood(*parts, dispersion=0.8)
+    assert likelihood.names == ["variance of shop", "variance of product", "noise"]
+    np.testing.assert_allclose(np.exp(likelihood.start), [0.8 / 0.6, 0.8 / 2.3, 0.8])
+
+    def exact(shop, product, noise):
+        variance = S @ np.diag(np.repeat([shop, product], [7, 5])) @ S.T + noise * np.eye(40)
+        return -multivariate_normal(np.zeros(40), variance).logpdf(target)
+
+    points = [(1.0, 0.5, 1.0), (3.0, 0.1, 0.7), (0.2, 2.0, 1.5)]
+    own, expected = (
+        np.array([function(*point) for point in points])
+        for function in (lambda *one: likelihood.minus_log(np.log(one)), exact)
+    )
+    np.testing.assert_allclose(np.diff(own), np.diff(expected), rtol=1e-6)
+    shop, product, noise = likelihood.estimates()
+    assert shop.lower < 2.0 < shop.upper and product.lower < 0.3 < product.upper
+    assert noise.lower < 1.0 < noise.upper
+
+
 # ---------------------------------------------------------------------- fit and predict
 
 
@@ -200,6 +230,7 @@ def test_effects_of_crossed_groups_are_found_with_their_variances(kind):
     shop, product = (float(one[3].rstrip(",")) for one in words)
     drawn = [EFFECTS[name].var() for name in LEVELS]
     np.testing.assert_allclose([shop, product], drawn, rtol=0.35)
+    assert {"variance of shop", "variance of product"} < set(model.estimates_["parameter"])
     rows = model.explain([0, 5])
     assert set(rows.loc[rows["part"] == "group", "name"]) == {
         f"{name}={LEVELS[name][row]}" for name in LEVELS for row in (0, 5)

@@ -208,6 +208,11 @@ class Posterior:
         result.prior = prior
         return result
 
+    @property
+    def structure(self) -> Structure:
+        """The pattern of the systems."""
+        return (self.prior if self._crossing is None else self._crossing).structure
+
     def sums(self, values: Array) -> Array:
         """Return Sᵀv: sums over the labels of each node, of values of shape (m, c)."""
         if self._is_unique:

@@ -22,6 +22,7 @@ from ebboost.losses import Loss, SquaredError
 from ebboost.losses.likelihood import SEARCHED, SHARES, with_logarithms
 from ebboost.model import Model
 from ebboost.output import Output
+from ebboost.strengths import joined
 
 STEP = 0.1  # of second differences, in logarithms
 REACH = 7.0  # how far the search goes from the start
@@ -48,8 +49,8 @@ known: WeakKeyDictionary[Model, list[Estimate]] = WeakKeyDictionary()
 def estimates(model: Model) -> list[Estimate]:
     """Return estimates of λ, τ, the variance of the noise, and open parameters of the loss.
 
-    None of classes with several scores, of processes, of several groups, or where systems cannot be
-    factorised.
+    Of several groups, the variance of each that has no edges. None of classes with several scores,
+    of processes, or where systems cannot be factorised.
     """
     if model not in known:
         known[model] = _estimates(model)
@@ -71,8 +72,6 @@ def _estimates(model: Model) -> list[Estimate]:
     has_process = any(one.process is not None for one in model.components)
     if unseen.scores is None or not unseen.rows.size or model.n_outputs > 1 or has_process:
         return []
-    if model.places is not None and model.places.groups:
-        return []
     given: dict[str, Any] = {}
     if not model.output.is_classifier:
         given = Output.of_numbers(model.parameters["loss"]).loss.get_params()
@@ -80,8 +79,8 @@ def _estimates(model: Model) -> list[Estimate]:
     own = [name for name in own if loss.get_params()[name] is not None]
     field = None if model.places is None else field_of(model)
     if model.places is not None and field is not None:
-        prior = field.prior(model.places.graph)
-        if not prior.structure.is_factorised:
+        known_nodes = model.places.node_of_row[unseen.rows]
+        if not Posterior(field.prior(model.places.graph), known_nodes).structure.is_factorised:
             return []
     labels = Labels(unseen.rows, unseen.target, unseen.weight).relative()
     dispersion = 1.0
@@ -120,13 +119,23 @@ class Likelihood:
     ) -> None:
         self.places, self.labels, self.scores, self.loss = places, labels, scores, loss
         self.own, self.dispersion = own, dispersion
-        self.names: list[str] = []
         start: list[float] = []
-        if field is not None:
-            self.has_edges = places.graph.n_edges > 0
+        #: Names of the parameters of each group: of several without edges, their variances.
+        self.groups: list[list[str]] = []
+        if field is not None and places.groups:
+            fields = getattr(field, "fields", [field] * len(places.groups))
+            degrees = places.graph.degrees[places.node_of_row]
+            for name, one, degree in zip(places.groups, fields, degrees.T, strict=True):
+                has_edges = bool(degree.any())
+                names = [f"λ of {name}", f"τ of {name}"] if has_edges else [f"variance of {name}"]
+                start += [one.lam, one.tau] if has_edges else [dispersion / (one.lam + one.tau)]
+                self.groups.append(names)
+        elif field is not None:
+            has_edges = places.graph.n_edges > 0
             # Groups without edges have the variance 1/(λ + τ).
-            self.names = ["λ", "τ"] if self.has_edges else ["λ + τ"]
-            start = [field.lam, field.tau] if self.has_edges else [field.lam + field.tau]
+            self.groups = [["λ", "τ"] if has_edges else ["λ + τ"]]
+            start = [field.lam, field.tau] if has_edges else [field.lam + field.tau]
+        self.names = [name for names in self.groups for name in names]
         self.has_field = field is not None
         if type(loss) is SquaredError:
             self.names.append("noise")
@@ -146,10 +155,13 @@ class Likelihood:
         if not self.has_field:
             energy = float(labels.weight @ loss.value(scores, labels.target))
         else:
-            strengths = (
-                [np.exp(at["λ"]), np.exp(at["τ"])] if "λ" in at else [0.0, np.exp(at["λ + τ"])]
-            )
-            prior = LatentField(*map(float, strengths)).prior(self.places.graph)
+            fields = []
+            for names in self.groups:
+                strengths = [float(np.exp(at[name])) for name in names]
+                if names[0].startswith("variance"):
+                    strengths = [dispersion / strengths[0]]
+                fields.append(LatentField(*[0.0] * (2 - len(strengths)), *strengths))
+            prior = joined(fields, self.places).prior(self.places.graph)
             posterior = Posterior(prior, self.places.node_of_row[labels.rows])
             field_energy = FieldEnergy(posterior, loss, labels)
             z = self.mode = field_energy.mode(scores, start=self.mode)
