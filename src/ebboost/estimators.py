@@ -78,9 +78,10 @@ PARAMETERS = """n_estimators : int, default=3000
     spectral_features : SpectralFeatures, "auto" or None, default="auto"
         Columns of the graph's spectral embedding: where in the graph a row is.
     learner : str or Learner, default="auto"
-        ``"lightgbm"`` (with settings for the number of labels) or ``"xgboost"``, and networks
-        beside; or one for all members: ``eb.LightGBM``, ``eb.XGBoost``, ``eb.RandomNetwork`` with
-        parameters. ``"auto"`` is LightGBM, on a GPU XGBoost.
+        ``"lightgbm"`` or ``"xgboost"``: trees with settings for the number of labels, and networks.
+        ``"auto"``: LightGBM, or XGBoost on a GPU. A learner with parameters, such as
+        ``eb.LightGBM(num_leaves=63)``, ``eb.XGBoost`` or ``eb.RandomNetwork``, is that of all
+        members.
     loss : {loss}
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
@@ -364,8 +365,8 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
     ) -> Any:
         """Predict every fitted row, or the rows of another table.
 
-        Fitted rows are predicted with all labels that ``fit`` was given, also where the table
-        fitted on is passed again. A row whose own label is known is predicted with it.
+        Fitted rows are predicted with all labels that ``fit`` was given, also if you pass the same
+        table again. A row whose own label is known is predicted with it.
 
         Parameters
         ----------
@@ -432,7 +433,7 @@ class BaseEBBS(CallbackSupportMixin, BaseEstimator):
 
         The variance adds the noise of the likelihood and the posterior variance of the latent
         field, times a scale that is learned from residuals of labels that were not trained on.
-        Numbers have a Student t distribution, amounts gamma, counts negative binomial.
+        Numbers have a Student t distribution, amounts a gamma, counts a negative binomial one.
 
         Parameters
         ----------
@@ -859,7 +860,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     Attributes
     ----------
     model_ : Model
-        Everything that the fit has learned; the other attributes are documented properties of it.
+        Everything that the fit has learned. The other attributes read from it.
 
     Examples
     --------
@@ -891,7 +892,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     Attributes
     ----------
     model_ : Model
-        Everything that the fit has learned; the other attributes are documented properties of it.
+        Everything that the fit has learned. The other attributes read from it.
 
     Examples
     --------
