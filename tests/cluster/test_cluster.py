@@ -94,7 +94,7 @@ def test_probabilities_are_written_by_id(small, tmp_path):
         ({}, {"features": ["a", "z"]}, "features='z' is not a column of nodes"),
         ({}, {"features": ["y"]}, "features must not contain 'y'"),
         ({}, {"offset": "y"}, "offset='y' has another role"),
-        ({}, {"exposure": "a"}, "exposure needs a loss with a log link"),
+        ({}, {"exposure": "a"}, "exposure needs a loss of counts"),
     ],
 )
 def test_what_is_not_supported_is_said_before_training(prepared, changes, arguments, message):
