@@ -230,7 +230,9 @@ def test_effects_of_crossed_groups_are_found_with_their_variances(kind):
     shop, product = (float(one[3].rstrip(",")) for one in words)
     drawn = [EFFECTS[name].var() for name in LEVELS]
     np.testing.assert_allclose([shop, product], drawn, rtol=0.35)
-    assert {"variance of shop", "variance of product"} < set(model.estimates_["parameter"])
+    table = model.estimates_.set_index("parameter")
+    for name, effects in EFFECTS.items():  # fitted ones may be far from those of least deviance
+        assert 0.5 < table.loc[f"variance of {name}", "fitted"] / effects.var() < 2.0
     rows = model.explain([0, 5])
     assert set(rows.loc[rows["part"] == "group", "name"]) == {
         f"{name}={LEVELS[name][row]}" for name in LEVELS for row in (0, 5)

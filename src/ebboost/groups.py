@@ -12,11 +12,21 @@ from scipy import sparse
 
 from ebboost._common import Array, IntArray, TableLike, warn_caller
 from ebboost.data.checks import group_column
+from ebboost.data.labels import Labels
 from ebboost.data.neighbors import Places
-from ebboost.field import LatentField, Prior, field_laplacian
+from ebboost.field import (
+    FieldEnergy,
+    LatentField,
+    Posterior,
+    Prior,
+    field_laplacian,
+    field_mode,
+    posterior_variances,
+)
 from ebboost.graph import Graph
 from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, positions_of
 from ebboost.linalg import Structure
+from ebboost.losses import Loss
 
 #: Levels of the rows and a graph of the levels, by the name of a group; "" where there is one only.
 Groups = Mapping[str, tuple[Any, Graph | None]]
@@ -161,6 +171,36 @@ class GroupFields(LatentField):
         GroupFields
         """
         return GroupFields(tuple(one.scaled(factor) for one in self.fields), self.sizes)
+
+
+def by_variances(
+    fields: Sequence[LatentField],
+    places: Places,
+    labels: Labels,
+    scores: Array,
+    loss: Loss,
+    noise: float,
+) -> tuple[LatentField, ...]:
+    """Return fields whose groups without edges have the variance of their effects.
+
+    Labels predict about as well with other variances where levels have many rows, but intervals of
+    new levels need them. ``noise`` is the dispersion, or slightly more.
+    """
+    field = GroupFields(fields, tuple(places.groups.values()))
+    posterior = Posterior(field.prior(places.graph), places.node_of_row[labels.rows])
+    known = labels.relative()
+    z = field_mode(posterior, loss, known, scores)
+    curvature = FieldEnergy(posterior, loss, known).curvature(scores, z)
+    mean = curvature.mean(axis=1, keepdims=True)
+    squares = (z**2).mean(axis=1) / noise + posterior_variances(posterior, mean, None)
+    result, start = [], 0
+    for one, size in zip(fields, places.groups.values(), strict=True):
+        level = slice(start, start + size)
+        start += size
+        if not places.graph.degrees[level].any():
+            one = one.scaled(1.0 / (float(squares[level].mean()) * (one.lam + one.tau)))
+        result.append(one)
+    return tuple(result)
 
 
 class Crossing:

@@ -136,6 +136,14 @@ def estimate_strengths(
             LatentField(ratio * one.lam, max(ratio * one.tau, MIN_TAU)) for one in fields
         )
         fitted = again
+    if places.groups:
+        from ebboost.groups import by_variances
+
+        noise = 1.0 if type(fitted).dispersion is Loss.dispersion else least
+        others = by_variances(fields, places, labels, scores, fitted, noise)
+        other = predict(fitted, others)
+        if deviance(fitted, other) <= (1.0 + held.size**-0.5) * least:  # by chance
+            fields, predicted = others, other
     without = deviance(fitted, alone)
     best = deviance(fitted, predicted)
     if best > (1.0 - MIN_GAIN) * without:
