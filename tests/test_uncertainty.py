@@ -65,3 +65,11 @@ def test_groups_have_one_strength_and_counts_their_own_parameters():
     table = model.estimates_.set_index("parameter")
     assert table.index.tolist() == ["λ + τ", "theta", "share"]
     assert (table["lower"] < [1.5, 3.5, 0.35]).all() and (table["upper"] > [0.7, 2.5, 0.25]).all()
+
+
+def test_nothing_is_stated_of_one_count_a_node_and_of_classes():
+    X, y, graph = homophilous()
+    counts = np.random.default_rng(0).poisson(np.exp(np.clip(y, -2.0, 2.0)))
+    assert not len(quick(loss="poisson").fit(X, counts, graph=graph).estimates_)
+    model = eb.EBBSClassifier(20, random_state=0, n_jobs=1).fit(X, y > 0.0, graph=graph)
+    assert not len(model.estimates_) and "by likelihood" not in model.summary()

@@ -28,6 +28,9 @@ STEP = 0.1  # of second differences, in logarithms
 REACH = 7.0  # how far the search goes from the start
 UNCLEAR = 1.5  # error of the logarithm of a loss's parameter, beyond which labels do not tell
 QUANTILE = 1.6449  # of 90 % intervals
+# Labels of a node, beyond squared error: with fewer, and for classes, Laplace's approximation is
+# wrong by more than the errors say.
+LABELS_OF_NODE = 2.0
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,9 @@ known: WeakKeyDictionary[Model, list[Estimate]] = WeakKeyDictionary()
 def estimates(model: Model) -> list[Estimate]:
     """Return estimates of λ, τ, the variance of the noise, and open parameters of the loss.
 
-    Of several groups, the variance of each that has no edges. None of classes with several scores,
-    of processes, or where systems cannot be factorised.
+    Of several groups, the variance of each that has no edges. With a field, none of classes, and of
+    counts and amounts from two labels a node on. None of processes, or where systems cannot be
+    factorised.
     """
     if model not in known:
         known[model] = _estimates(model)
@@ -82,6 +86,10 @@ def _estimates(model: Model) -> list[Estimate]:
         known_nodes = model.places.node_of_row[unseen.rows]
         if not Posterior(field.prior(model.places.graph), known_nodes).structure.is_factorised:
             return []
+        if type(loss) is not SquaredError:
+            few = known_nodes.size < LABELS_OF_NODE * np.unique(known_nodes).size
+            if few or model.output.is_classifier:
+                return []
     labels = Labels(unseen.rows, unseen.target, unseen.weight).relative()
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
