@@ -212,3 +212,12 @@ def test_tables_of_a_model_have_the_index_of_its_rows(numbers, classes):
     table = numbers.explain([5, 9])
     sums = table.groupby("node")["contribution"].sum()
     np.testing.assert_allclose(sums, numbers.predict(nodes=[5, 9]))
+
+
+def test_groups_without_edges_are_called_groups(tmp_path):
+    random = np.random.default_rng(0)
+    X, groups = random.normal(size=(120, 2)), np.repeat(np.arange(12), 10)
+    y = X[:, 0] + random.normal(size=12)[groups]
+    model = eb.EBBSRegressor(**CHEAP).fit(X, y, groups=groups)
+    text = write(model, tmp_path).text
+    assert "from 2 columns and 12 groups without edges." in text and "0 edges" not in text

@@ -139,6 +139,8 @@ def overview(context: Context) -> Html:
     edges = ""
     if model.graph is not None and model.uses_graph:
         edges = f" and a graph with {count(model.graph.n_edges, 'edge')}"
+        if not model.graph.n_edges:
+            edges = f" and {count(model.graph.n_nodes, 'group')} without edges"
     columns = count(model.n_features, "column")
     text = [f"The model predicts {target} for {model.n_rows:,} rows from {columns}{edges}."]
     if model.graph is None:
@@ -182,7 +184,9 @@ def _tiles(context: Context) -> Iterator[tuple[str, str, str]]:
             title = TITLES[name][0].upper() + TITLES[name][1:]
             yield title, _metric(name, context.held.metrics[name]), note
     yield "Rows", f"{model.n_rows:,}", f"{model.labels.size:,} of them labelled"
-    if model.graph is not None:
+    if model.places is not None and not model.places.are_rows and not model.places.graph.n_edges:
+        yield "Groups", f"{model.places.graph.n_nodes:,}", "without edges"
+    elif model.graph is not None:
         parts = f"in {count(model.graph.n_components, 'connected component')}"
         yield "Edges", f"{model.graph.n_edges:,}", parts
     rounds = f"{min(model.rounds):,} to {max(model.rounds):,} rounds"
